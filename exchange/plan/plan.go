@@ -1,0 +1,79 @@
+package plan
+
+// Collective names the operation.
+type Collective string
+
+// The collectives that a plan can describe.
+const (
+	Allgather Collective = "allgather"
+	Alltoall  Collective = "alltoall"
+)
+
+// All is the Dest of an allgather block: every rank wants it.
+const All = -1
+
+// A Block is what one rank contributes (allgather: Dest is [All]) or sends to one
+// other rank (alltoall). Origin and Dest index [Plan.Hosts].
+type Block struct {
+	Origin int `json:"origin"`
+	Dest   int `json:"dest"`
+}
+
+// A Transfer is one or several blocks from one host to one other.
+type Transfer struct {
+	ID     int     `json:"id"` // equals the index in Plan.Transfers
+	Src    int     `json:"src"`
+	Dst    int     `json:"dst"`
+	Blocks []Block `json:"blocks"`
+
+	// Phase is the phase, or -1 where the algorithm has none (then absent in JSON).
+	Phase int `json:"phase"`
+	// After lists the transfers that must be complete before this one starts:
+	// data dependencies and synchronisations.
+	After []int `json:"after"`
+	// Sync names the synchronisation that the non-data entries of After come from
+	// (sender, receiver, dummy, barrier); empty where there are none.
+	Sync string `json:"sync,omitempty"`
+	// Start and End are predicted seconds from the start of the collective.
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+}
+
+// A Plan is inert data: all transfers of one collective. See docs/formats.md.
+type Plan struct {
+	Collective Collective `json:"collective"`
+	Algorithm  string     `json:"algorithm"`
+	Hosts      []string   `json:"hosts"`
+
+	// MessageBytes is the size of every block; where sizes differ it is 0 and one
+	// of Sizes (allgatherv: per rank) and Matrix (alltoallv: row = origin) is set.
+	// Both are "sizes" in JSON.
+	MessageBytes int64     `json:"message_bytes,omitempty"`
+	Sizes        []int64   `json:"-"`
+	Matrix       [][]int64 `json:"-"`
+
+	Phases    int        `json:"phases,omitempty"`
+	Makespan  float64    `json:"makespan_s"` // seconds, by the algorithm's own cost model
+	Bound     float64    `json:"bound_s"`    // seconds, see [AllgatherBound]; 0 where unknown
+	Transfers []Transfer `json:"transfers"`
+}
+
+// Size returns the bytes of block b.
+func (p *Plan) Size(b Block) int64 {
+	switch {
+	case p.Matrix != nil:
+		return p.Matrix[b.Origin][b.Dest]
+	case p.Sizes != nil:
+		return p.Sizes[b.Origin]
+	}
+	return p.MessageBytes
+}
+
+// Bytes returns the bytes that transfer t carries.
+func (p *Plan) Bytes(t *Transfer) int64 {
+	var n int64
+	for _, b := range t.Blocks {
+		n += p.Size(b)
+	}
+	return n
+}

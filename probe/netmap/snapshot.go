@@ -1,0 +1,114 @@
+package netmap
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Host is one row and column of a map. Name is unique; Site is the operator's label.
+type Host struct {
+	Name string `json:"name"`
+	Site string `json:"site,omitempty"`
+}
+
+// A Snapshot is an immutable copy of the network map: Hosts and an N×N matrix of
+// estimates, row = sender. The diagonal is never read.
+type Snapshot struct {
+	epoch uint64
+	hosts []Host
+	est   []Estimate // row-major, n×n, [from*n+to]
+}
+
+// NewSnapshot returns a snapshot over hosts with est, row-major n×n, [from*n+to].
+// It takes ownership of both slices. It panics if their lengths do not fit.
+func NewSnapshot(epoch uint64, hosts []Host, est []Estimate) *Snapshot {
+	if len(est) != len(hosts)*len(hosts) {
+		panic(fmt.Sprintf("netmap: %d estimates for %d hosts", len(est), len(hosts)))
+	}
+	return &Snapshot{epoch: epoch, hosts: hosts, est: est}
+}
+
+// Epoch numbers the snapshot; a later map has a larger epoch.
+func (s *Snapshot) Epoch() uint64 { return s.epoch }
+
+// N is the number of hosts.
+func (s *Snapshot) N() int { return len(s.hosts) }
+
+// Host returns host i.
+func (s *Snapshot) Host(i int) Host { return s.hosts[i] }
+
+// Hosts returns the hosts in rank order. The caller must not modify the slice.
+func (s *Snapshot) Hosts() []Host { return s.hosts }
+
+// Index returns the position of the host called name, or -1.
+func (s *Snapshot) Index(name string) int {
+	for i, h := range s.hosts {
+		if h.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Estimate returns what is believed of from→to.
+func (s *Snapshot) Estimate(from, to int) Estimate { return s.est[from*len(s.hosts)+to] }
+
+// Bandwidth returns what one flow gets on from→to.
+func (s *Snapshot) Bandwidth(from, to int) (BytesPerSec, bool) {
+	e := s.Estimate(from, to)
+	return e.Bandwidth, e.Has(FieldBandwidth)
+}
+
+// Capacity returns what many flows get together on from→to: the measured
+// capacity, or the one-flow bandwidth where no more is known.
+func (s *Snapshot) Capacity(from, to int) (BytesPerSec, bool) {
+	e := s.Estimate(from, to)
+	if e.Has(FieldCapacity) {
+		return e.Capacity, true
+	}
+	return e.Bandwidth, e.Has(FieldBandwidth)
+}
+
+// TransferTime returns L + size/B for from→to, rounded to a nanosecond
+// (Gupta & Vadhiyar, equation 1). It returns [ErrNotMeasured], wrapped with the
+// pair, if latency or bandwidth is missing.
+func (s *Snapshot) TransferTime(from, to int, size int64) (time.Duration, error) {
+	e := s.Estimate(from, to)
+	if !e.Has(FieldLatency | FieldBandwidth) {
+		return 0, fmt.Errorf("transfer of %d bytes %s→%s: %w", size, s.hosts[from].Name, s.hosts[to].Name, ErrNotMeasured)
+	}
+	return e.Latency + e.Bandwidth.Time(size), nil
+}
+
+// Time returns how long size bytes take at rate r, rounded to a nanosecond.
+func (r BytesPerSec) Time(size int64) time.Duration {
+	return time.Duration(float64(size)/float64(r)*1e9 + 0.5)
+}
+
+// Gap returns g(size) for from→to: the measured gap, or size/B where none was measured.
+func (s *Snapshot) Gap(from, to int, size int64) time.Duration {
+	e := s.Estimate(from, to)
+	if e.Has(FieldGap) {
+		return e.Gap
+	}
+	return e.Bandwidth.Time(size)
+}
+
+// SendOverhead returns os(size) for from→to, 0 where none was measured.
+func (s *Snapshot) SendOverhead(from, to int, _ int64) time.Duration {
+	return s.Estimate(from, to).SendOverhead
+}
+
+// Subset returns the snapshot restricted to the hosts at the indices in order.
+func (s *Snapshot) Subset(indices []int) *Snapshot {
+	n := len(indices)
+	hosts := make([]Host, n)
+	est := make([]Estimate, n*n)
+	for a, i := range indices {
+		hosts[a] = s.hosts[i]
+		for b, j := range indices {
+			est[a*n+b] = s.Estimate(i, j)
+		}
+	}
+	return NewSnapshot(s.epoch, hosts, est)
+}
