@@ -1,0 +1,316 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// attachTimeout is how long the coordinator waits for every host to attach.
+const attachTimeout = 15 * time.Second
+
+// A coordinator decides for one group: when an operation starts, and when a rank is
+// lost. It runs on rank 0's host, in one goroutine that owns its state; conns'
+// readers and the planner only send it events.
+type coordinator struct {
+	g      *Groups
+	id     ID
+	roster []string // host of each rank
+	hosts  []string // in the order of their lowest rank
+	early  []attached
+	events chan coordEvent
+	ended  chan struct{} // closed when run returns: events are no longer taken
+
+	// Owned by run.
+	boxes  map[string]*outbox
+	gone   map[string]bool // hosts that have left in good order
+	left   map[int]bool    // ranks that have left
+	ops    map[uint64]*pending
+	failed *Failure
+}
+
+// A coordEvent is a message from a host, the end of its conn (err), a new conn, or a plan.
+type coordEvent struct {
+	host    string
+	m       message
+	err     error
+	conn    conn
+	planned *plannedOp
+}
+
+type plannedOp struct {
+	seq   uint64
+	parts [][]byte
+	info  Planned
+	err   error
+}
+
+// A pending operation collects what the ranks want.
+type pending struct {
+	ready   map[int]message // by rank
+	started bool
+	done    map[string]bool // hosts that have finished
+}
+
+func newCoordinator(g *Groups, formed message) *coordinator {
+	return &coordinator{
+		g: g, id: formed.Group, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
+		events: make(chan coordEvent), ended: make(chan struct{}),
+		boxes: make(map[string]*outbox), gone: make(map[string]bool),
+		left: make(map[int]bool), ops: make(map[uint64]*pending),
+	}
+}
+
+// uniqueHosts lists the hosts of a roster in the order of their lowest rank.
+func uniqueHosts(roster []string) []string {
+	var out []string
+	seen := make(map[string]bool, len(roster))
+	for _, h := range roster {
+		if !seen[h] {
+			seen[h] = true
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// post hands an event to run, unless it has ended.
+func (c *coordinator) post(e coordEvent) bool {
+	select {
+	case c.events <- e:
+		return true
+	case <-c.ended:
+		return false
+	}
+}
+
+// attach gives the coordinator a member's conn and reads it until it ends.
+func (c *coordinator) attach(a attached) {
+	if !c.post(coordEvent{host: a.host, conn: a.c}) {
+		a.c.Abort()
+		return
+	}
+	for {
+		m, err := a.c.Recv()
+		if !c.post(coordEvent{host: a.host, m: m, err: err, conn: nil}) || err != nil {
+			return
+		}
+	}
+}
+
+func (c *coordinator) run() {
+	ctx, cancel := context.WithCancel(c.g.ctx)
+	defer cancel()
+	defer c.end()
+	for _, a := range c.early {
+		c.g.start(func() { c.attach(a) })
+	}
+	c.early = nil
+	deadline := time.NewTimer(attachTimeout)
+	defer deadline.Stop()
+	for !c.finished() {
+		select {
+		case e := <-c.events:
+			c.handle(ctx, e)
+		case <-deadline.C:
+			c.attachDeadline()
+		case <-ctx.Done():
+			c.hostLost(c.g.cfg.Self, ErrClosed.Error())
+			return
+		}
+	}
+}
+
+// finished reports whether no host has anything more to say or hear.
+func (c *coordinator) finished() bool {
+	if c.failed != nil {
+		return true
+	}
+	return len(c.gone) == len(c.hosts)
+}
+
+// end lets what was sent arrive and forgets the group.
+func (c *coordinator) end() {
+	close(c.ended)
+	for _, b := range c.boxes {
+		b.finish()
+	}
+	c.g.mu.Lock()
+	delete(c.g.coords, c.id)
+	c.g.mu.Unlock()
+}
+
+func (c *coordinator) attachDeadline() {
+	for _, h := range c.hosts {
+		if c.boxes[h] == nil && !c.gone[h] {
+			c.hostLost(h, "its agent did not report to the coordinator in time")
+			return
+		}
+	}
+}
+
+func (c *coordinator) handle(ctx context.Context, e coordEvent) {
+	switch {
+	case e.planned != nil:
+		c.planned(e.planned)
+	case e.conn != nil:
+		if !slices.Contains(c.hosts, e.host) || c.boxes[e.host] != nil {
+			e.conn.Abort() // no member of this group, or a second conn
+			return
+		}
+		b := newOutbox(e.conn)
+		c.boxes[e.host] = b
+		if !c.g.start(b.run) {
+			e.conn.Abort()
+		}
+	case e.err != nil:
+		if !c.gone[e.host] && slices.Contains(c.hosts, e.host) {
+			c.hostLost(e.host, "its agent cannot be reached ("+e.err.Error()+")")
+		}
+	default:
+		c.message(ctx, e.host, e.m)
+	}
+}
+
+func (c *coordinator) message(ctx context.Context, host string, m message) {
+	if slices.Contains([]kind{kindReady, kindLost, kindLeft}, m.Kind) &&
+		(m.Rank < 0 || m.Rank >= len(c.roster) || c.roster[m.Rank] != host) {
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("spoke for rank %d, which is not there", m.Rank)})
+		return
+	}
+	switch m.Kind {
+	case kindReady:
+		c.ready(ctx, host, m)
+	case kindLost:
+		k := RankLost
+		if m.Failure != nil && m.Failure.Kind == Cancelled {
+			k = Cancelled
+		}
+		c.fail(&Failure{Kind: k, Rank: m.Rank, Host: host, Cause: m.Cause})
+	case kindLeft:
+		c.rankLeft(m.Rank, host)
+	case kindDone:
+		if op := c.ops[m.Seq]; op != nil && op.started {
+			op.done[host] = true
+			if len(op.done) == len(c.hosts) {
+				delete(c.ops, m.Seq)
+			}
+		}
+	case kindBroken:
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: m.Cause})
+	default:
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("unexpected message %q", m.Kind)})
+	}
+}
+
+// rankLeft notes a rank that has ended in good order. Others that still want to
+// start something with it learn so.
+func (c *coordinator) rankLeft(rank int, host string) {
+	c.left[rank] = true
+	for _, op := range c.ops {
+		if !op.started && op.ready[rank].Kind == "" {
+			c.failLeft(rank)
+			return
+		}
+	}
+	all := true
+	for r, h := range c.roster {
+		all = all && (h != host || c.left[r])
+	}
+	if all {
+		c.gone[host] = true
+	}
+}
+
+func (c *coordinator) failLeft(rank int) {
+	c.fail(&Failure{Kind: RankLost, Rank: rank, Host: c.roster[rank], Cause: "it has left the group"})
+}
+
+func (c *coordinator) ready(ctx context.Context, host string, m message) {
+	op := c.ops[m.Seq]
+	if op == nil {
+		op = &pending{ready: make(map[int]message), done: make(map[string]bool)}
+		c.ops[m.Seq] = op
+	}
+	if op.started || op.ready[m.Rank].Kind != "" || m.Size < 0 || len(c.ops) > 1024 {
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("rank %d: operation %d is out of order", m.Rank, m.Seq)})
+		return
+	}
+	for r := range c.roster {
+		o, ok := op.ready[r]
+		if !ok {
+			continue
+		}
+		if o.Algorithm != m.Algorithm {
+			c.fail(&Failure{Kind: Mismatch, Rank: m.Rank, Host: host, Cause: fmt.Sprintf(
+				"rank %d on %s asks for algorithm %q, rank %d on %s for %q", m.Rank, host, m.Algorithm, o.Rank, c.roster[o.Rank], o.Algorithm)})
+			return
+		}
+		break // they agree among themselves: one comparison is enough
+	}
+	op.ready[m.Rank] = m
+	for r := range c.left {
+		if op.ready[r].Kind == "" {
+			c.failLeft(r)
+			return
+		}
+	}
+	if len(op.ready) == len(c.roster) {
+		c.plan(ctx, m.Seq, op)
+	}
+}
+
+// plan has the operation planned in a goroutine of its own: it may wait for the map.
+func (c *coordinator) plan(ctx context.Context, seq uint64, op *pending) {
+	op.started = true
+	sizes := make([]int64, len(c.hosts))
+	for r, m := range op.ready {
+		sizes[slices.Index(c.hosts, c.roster[r])] += m.Size
+	}
+	req := Request{Group: c.id, Seq: seq, Hosts: c.hosts, Sizes: sizes, Algorithm: op.ready[0].Algorithm}
+	c.g.start(func() {
+		parts, info, err := c.g.cfg.Plan(ctx, req)
+		c.post(coordEvent{planned: &plannedOp{seq: seq, parts: parts, info: info, err: err}})
+	})
+}
+
+func (c *coordinator) planned(p *plannedOp) {
+	if p.err != nil {
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: c.g.cfg.Self, Cause: "planning: " + p.err.Error()})
+		return
+	}
+	op := c.ops[p.seq]
+	sizes := make([]int64, len(c.roster))
+	for r := range sizes {
+		sizes[r] = op.ready[r].Size
+	}
+	for i, h := range c.hosts {
+		b := c.boxes[h]
+		if b == nil {
+			c.hostLost(h, "its agent is not attached")
+			return
+		}
+		b.send(message{Kind: kindStart, Seq: p.seq, Sizes: sizes, Info: &p.info, Part: p.parts[i]})
+	}
+	c.g.log.Debug("operation started", "group", c.id, "seq", p.seq, "algorithm", p.info.Algorithm, "hosts", len(c.hosts))
+}
+
+// hostLost declares the ranks of a host lost; the lowest is named.
+func (c *coordinator) hostLost(host, cause string) {
+	if r := slices.Index(c.roster, host); r >= 0 {
+		c.fail(&Failure{Kind: RankLost, Rank: r, Host: host, Cause: cause})
+	}
+}
+
+// fail tells every host once; the group is over.
+func (c *coordinator) fail(f *Failure) {
+	if c.failed != nil {
+		return
+	}
+	c.failed = f
+	c.g.log.Info("group failed", "group", c.id, "err", f)
+	for _, b := range c.boxes {
+		b.send(message{Kind: kindAbort, Failure: f})
+	}
+}

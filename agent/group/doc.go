@@ -1,0 +1,17 @@
+// Package group forms the groups of client ranks and runs their collectives.
+//
+// Three parts talk by messages over streams between agents:
+//
+//   - the directory of a job, on the host that every agent computes from the job's
+//     name, brings the ranks together and hands out the roster, then forgets it;
+//   - the coordinator, on the host of rank 0, collects what each rank wants, has one
+//     plan made from one snapshot, hands out the parts, and is the only one that
+//     declares a rank lost: so every rank sees the same error;
+//   - the member, on every host that carries ranks, holds the ranks' inputs and
+//     results and lets the engine run the host's part.
+//
+// The package decides nothing about schedules and moves no payload: planning and the
+// exchange itself are handed in ([Config]).
+//
+// Place in the flow: between the local API of package agent and planner and exchange.
+package group

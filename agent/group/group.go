@@ -1,0 +1,443 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Planned is what the planner says of the plan whose parts it returned.
+type Planned struct {
+	Algorithm string        `json:"alg"`
+	Epoch     uint64        `json:"epoch"`     // of the snapshot that it was made from
+	Cost      time.Duration `json:"cost"`      // time that planning took
+	Bound     time.Duration `json:"bound"`     // the least time that any schedule could take; 0 where unknown
+	Predicted time.Duration `json:"predicted"` // by the plan's own model; 0 where unknown
+}
+
+// A Request asks for the plan of one allgather over hosts.
+type Request struct {
+	Group     ID
+	Seq       uint64
+	Hosts     []string // those that carry ranks, in the order of their lowest rank
+	Sizes     []int64  // bytes of each host's block: its ranks' blocks together
+	Algorithm string   // as the ranks asked; empty for the default
+}
+
+// A Segment is a place in the result.
+type Segment struct{ Offset, Len int64 }
+
+// A Buffer is memory for a result that clients of the same host can map.
+type Buffer interface {
+	Bytes() []byte // all of it, writable until Seal
+	Path() string  // the file that clients map; empty where there is none
+	Release()      // unmap and remove
+}
+
+// Transferred counts what one exchange moved at this host.
+type Transferred struct{ Sent, Received int64 }
+
+// An Exchange is one host's part under way.
+type Exchange struct {
+	Part []byte // as the planner made it for this host
+	Data []byte // the whole result; this host's own blocks are in place
+	// Segments returns where the block of Hosts[origin] lies in Data, in block order.
+	Segments func(origin int) []Segment
+	Hosts    []string
+	Progress func(done, total int64) // called from any goroutine; must not block
+}
+
+// Config is what [Groups] needs from the agent.
+type Config struct {
+	Self string
+	// Open opens a stream of messages to the agent on host.
+	Open func(ctx context.Context, host string) (Stream, error)
+	// Members lists the hosts that are believed alive, Self among them.
+	Members func() []string
+	// Plan makes a plan and returns it part by part, in the order of Hosts.
+	Plan func(ctx context.Context, r Request) ([][]byte, Planned, error)
+	// Run carries out this host's part.
+	Run func(ctx context.Context, x Exchange) (Transferred, error)
+	// Alloc makes room for the result of operation seq of a group.
+	Alloc func(id ID, seq uint64, bytes int64) (Buffer, error)
+	// Latency estimates the one-way latency from host, 0 where unknown.
+	Latency func(host string) time.Duration
+	// Log receives state changes. Nil discards.
+	Log *slog.Logger
+}
+
+// Groups is the agent's share in all groups. Its methods may be called concurrently.
+type Groups struct {
+	cfg   Config
+	log   *slog.Logger
+	dir   directory
+	ctx   context.Context // ends with Run
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below; nothing blocks while it is held
+	closed  bool
+	claimed map[claim]uint64 // ranks of this host's clients, from Join to Leave, by serial number
+	serial  uint64
+	members map[ID]*member      // groups with ranks on this host
+	coords  map[ID]*coordinator // groups whose rank 0 is on this host
+	early   map[ID][]attached   // attached before this host's own rank 0 knew of the group
+}
+
+type claim struct {
+	job  string
+	rank int
+}
+
+// An attached conn belongs to the member on host.
+type attached struct {
+	host string
+	c    conn
+}
+
+// maxEarly bounds the conns that wait for their coordinator.
+const maxEarly = 4096
+
+// New returns a Groups that takes part once [Groups.Run] runs.
+func New(cfg Config) *Groups {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Latency == nil {
+		cfg.Latency = func(string) time.Duration { return 0 }
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Groups{
+		cfg: cfg, log: cfg.Log, ctx: ctx, stop: stop,
+		dir:     directory{jobs: make(map[string]*forming)},
+		claimed: make(map[claim]uint64),
+		members: make(map[ID]*member),
+		coords:  make(map[ID]*coordinator),
+		early:   make(map[ID][]attached),
+	}
+}
+
+// Run takes part in groups until ctx ends; then every group with ranks here fails.
+// When it returns, every goroutine of the package has ended.
+func (g *Groups) Run(ctx context.Context) error {
+	<-ctx.Done()
+	g.mu.Lock()
+	g.closed = true
+	members := make([]*member, 0, len(g.members))
+	for _, m := range g.members {
+		members = append(members, m)
+	}
+	g.mu.Unlock()
+	for _, m := range members {
+		m.stop()
+	}
+	g.stop()
+	g.tasks.Wait()
+	return nil
+}
+
+// start runs f as a goroutine of g, unless g is closed.
+func (g *Groups) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.startLocked(f)
+}
+
+func (g *Groups) startLocked(f func()) bool {
+	if g.closed {
+		return false
+	}
+	g.tasks.Go(f)
+	return true
+}
+
+// Serve handles one incoming stream of messages from the agent on host and returns
+// when it is done with the stream.
+func (g *Groups) Serve(host string, s Stream) {
+	c := newStreamConn(s)
+	stop := context.AfterFunc(g.ctx, c.Abort)
+	defer stop()
+	m, err := c.Recv()
+	switch {
+	case err != nil:
+		c.Abort()
+	case m.Kind == kindRegister:
+		g.dir.serve(host, m, c)
+	case m.Kind == kindAttach:
+		g.attach(m.Group, attached{host, c})
+	default:
+		g.log.Warn("stream refused: unknown message", "peer", host, "kind", string(m.Kind))
+		c.Abort()
+	}
+}
+
+// attach hands a member's conn to its coordinator and stays until the conn is done with.
+func (g *Groups) attach(id ID, a attached) {
+	g.mu.Lock()
+	co := g.coords[id]
+	if co == nil {
+		if len(g.early) >= maxEarly || len(g.early[id]) >= maxRanks {
+			g.mu.Unlock()
+			a.c.Abort()
+			return
+		}
+		// Rank 0's agent may learn of the group a moment later than the others.
+		g.early[id] = append(g.early[id], a)
+	}
+	g.mu.Unlock()
+	if co != nil {
+		co.attach(a)
+		return
+	}
+	time.AfterFunc(attachTimeout, func() { g.dropEarly(id) })
+}
+
+// dropEarly refuses the conns of a group that this host never came to coordinate.
+func (g *Groups) dropEarly(id ID) {
+	g.mu.Lock()
+	waiting := g.early[id]
+	delete(g.early, id)
+	g.mu.Unlock()
+	for _, a := range waiting {
+		a.c.Abort()
+	}
+}
+
+// errTaken means that another local client holds the rank.
+var errTaken = errors.New("this host already has a client with that rank of the job")
+
+// ErrClosed means that the agent is stopping.
+var ErrClosed = errors.New("the agent is stopping")
+
+// Join enters a rank and returns when all ranks of the job have joined, or with the
+// [Failure] that prevents it. waiting, if not nil, is told how many ranks are present.
+func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, waiting func(present int)) (*Rank, error) {
+	if err := checkJob(job, rank, ranks); err != nil {
+		return nil, err
+	}
+	key := claim{job, rank}
+	serial, err := g.claim(key)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ctx, func() { cancel(ErrClosed) })()
+	formed, err := g.form(ctx, job, rank, ranks, waiting)
+	if err != nil {
+		g.unclaim(key, serial)
+		return nil, err
+	}
+	r, err := g.enter(key, serial, formed)
+	if err != nil {
+		g.unclaim(key, serial)
+	}
+	return r, err
+}
+
+func checkJob(job string, rank, ranks int) error {
+	switch {
+	case job == "" || len(job) > 256:
+		return fmt.Errorf("job %q: want a name of 1 to 256 bytes", job)
+	case ranks < 1 || ranks > maxRanks:
+		return fmt.Errorf("%d ranks: want 1 to %d", ranks, maxRanks)
+	case rank < 0 || rank >= ranks:
+		return fmt.Errorf("rank %d of %d: ranks count from 0", rank, ranks)
+	}
+	return nil
+}
+
+// claim reserves a rank for one client; the serial number tells its claim from later ones.
+func (g *Groups) claim(key claim) (serial uint64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return 0, ErrClosed
+	}
+	if g.claimed[key] != 0 {
+		return 0, fmt.Errorf("rank %d of job %q: %w", key.rank, key.job, errTaken)
+	}
+	g.serial++
+	g.claimed[key] = g.serial
+	return g.serial, nil
+}
+
+func (g *Groups) unclaim(key claim, serial uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.claimed[key] == serial {
+		delete(g.claimed, key)
+	}
+}
+
+// form registers with the job's directory until the group is formed. The directory
+// can change while agents learn of each other, or die: then it registers anew.
+func (g *Groups) form(ctx context.Context, job string, rank, ranks int, waiting func(int)) (message, error) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return message{}, context.Cause(ctx)
+		case <-pause.C:
+		}
+		at := directoryHost(job, g.cfg.Members())
+		m, err := g.registerAt(ctx, at, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks}, waiting)
+		if err == nil {
+			return m, nil
+		}
+		var f *Failure
+		if errors.As(err, &f) {
+			return message{}, f
+		}
+		g.log.Debug("registration ended, trying again", "job", job, "rank", rank, "directory", at, "err", err)
+		pause.Reset(200*time.Millisecond + rand.N(200*time.Millisecond)) //nolint:gosec // spreads retries, no secret
+	}
+}
+
+// registerAt registers at one directory and waits there as long as it is the right one.
+func (g *Groups) registerAt(ctx context.Context, at string, reg message, waiting func(int)) (message, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := g.dialDirectory(ctx, at)
+	if err != nil {
+		return message{}, err
+	}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	defer c.Abort()
+	tasks.Go(func() { g.watchDirectory(ctx, reg.Job, at, c) })
+	if err := c.Send(reg); err != nil {
+		return message{}, err
+	}
+	for {
+		m, err := c.Recv()
+		if err != nil {
+			return message{}, err
+		}
+		switch m.Kind {
+		case kindWaiting:
+			if waiting != nil {
+				waiting(m.Ranks)
+			}
+		case kindFormed:
+			return m, checkFormed(m, reg, g.cfg.Self)
+		case kindRefused:
+			if m.Failure == nil {
+				return message{}, fmt.Errorf("%s refused without a reason", at)
+			}
+			return message{}, m.Failure
+		default:
+			return message{}, fmt.Errorf("%s answered %q to a registration", at, m.Kind)
+		}
+	}
+}
+
+func checkFormed(m, reg message, self string) error {
+	if len(m.Hosts) != reg.Ranks || m.Hosts[reg.Rank] != self {
+		return fmt.Errorf("roster of %d hosts does not hold rank %d on %s", len(m.Hosts), reg.Rank, self)
+	}
+	return nil
+}
+
+func (g *Groups) dialDirectory(ctx context.Context, at string) (conn, error) {
+	if at == g.cfg.Self {
+		near, far := pipe()
+		ok := g.start(func() {
+			m, err := far.Recv()
+			if err != nil {
+				return
+			}
+			g.dir.serve(at, m, far)
+		})
+		if !ok {
+			return nil, ErrClosed
+		}
+		return near, nil
+	}
+	s, err := g.cfg.Open(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return newStreamConn(s), nil
+}
+
+// watchDirectory ends the conn when ctx does or another host has become the directory.
+func (g *Groups) watchDirectory(ctx context.Context, job, at string, c conn) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			c.Abort()
+			return
+		case <-tick.C:
+			if directoryHost(job, g.cfg.Members()) != at {
+				c.Abort()
+				return
+			}
+		}
+	}
+}
+
+// enter adds a formed rank to its group's member, which the first local rank creates,
+// along with the coordinator if rank 0 is here.
+func (g *Groups) enter(key claim, serial uint64, formed message) (*Rank, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	m := g.members[formed.Group]
+	if m == nil {
+		m = newMember(g, key.job, formed)
+		g.members[formed.Group] = m
+		if formed.Hosts[0] == g.cfg.Self {
+			co := newCoordinator(g, formed)
+			g.coords[formed.Group] = co
+			for _, a := range g.early[formed.Group] {
+				co.early = append(co.early, a)
+			}
+			delete(g.early, formed.Group)
+			g.startLocked(co.run)
+		}
+		g.startLocked(m.run)
+	}
+	return m.add(key, serial), nil
+}
+
+// Status describes one group with ranks on this host.
+type Status struct {
+	Job        string
+	Ranks      int
+	LocalRanks []int
+	State      string // formed, running or failed
+}
+
+// Status lists the groups with ranks on this host, in no order.
+func (g *Groups) Status() []Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []Status
+	for _, m := range g.members {
+		out = append(out, m.status())
+	}
+	return out
+}
+
+// Busy reports whether an operation is running on this host.
+func (g *Groups) Busy() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.members {
+		if m.busy() {
+			return true
+		}
+	}
+	return false
+}

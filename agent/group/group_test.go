@@ -1,0 +1,412 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// A fabric connects the Groups of several hosts in memory and runs exchanges by
+// copying between their buffers.
+type fabric struct {
+	t     *testing.T
+	mu    sync.Mutex
+	hosts map[string]*Groups
+	cut   map[string]bool
+	open  map[string][]*half
+	runs  map[string]*meeting // by part
+	hold  time.Duration       // how long an exchange takes
+	live  int                 // buffers allocated and not released
+}
+
+// A meeting gathers the buffers of one exchange until all hosts are there.
+type meeting struct {
+	bufs  map[string]Exchange
+	ready chan struct{}
+}
+
+// half is one end of an in-memory stream.
+type half struct {
+	*io.PipeReader
+	w     *io.PipeWriter
+	abort func()
+}
+
+func (h *half) Write(b []byte) (int, error)     { return h.w.Write(b) }
+func (h *half) Close() error                    { return h.w.Close() }
+func (h *half) CancelRead(quic.StreamErrorCode) { h.PipeReader.CloseWithError(io.ErrClosedPipe) }
+func (h *half) Abort()                          { h.abort() }
+
+func newFabric(t *testing.T, names ...string) (*fabric, func()) {
+	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, name := range names {
+		f.hosts[name] = New(Config{
+			Self:    name,
+			Open:    func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
+			Members: func() []string { return names },
+			Plan:    f.plan,
+			Run:     func(ctx context.Context, x Exchange) (Transferred, error) { return f.run(ctx, name, x) },
+			Alloc:   func(_ ID, _ uint64, n int64) (Buffer, error) { return f.alloc(n) },
+		})
+	}
+	for _, g := range f.hosts {
+		wg.Go(func() { g.Run(ctx) })
+	}
+	return f, func() { cancel(); wg.Wait() }
+}
+
+func (f *fabric) dial(from, to string) (Stream, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut[from] || f.cut[to] {
+		return nil, errors.New("no route")
+	}
+	ar, bw := io.Pipe()
+	br, aw := io.Pipe()
+	abort := func() {
+		for _, p := range []*io.PipeWriter{aw, bw} {
+			p.CloseWithError(io.ErrUnexpectedEOF)
+		}
+		ar.CloseWithError(io.ErrUnexpectedEOF)
+		br.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	a, b := &half{ar, aw, abort}, &half{br, bw, abort}
+	f.open[from] = append(f.open[from], a)
+	f.open[to] = append(f.open[to], b)
+	go f.hosts[to].Serve(from, b)
+	return a, nil
+}
+
+// kill breaks every stream of a host and refuses new ones.
+func (f *fabric) kill(host string) {
+	f.mu.Lock()
+	f.cut[host] = true
+	streams := f.open[host]
+	f.mu.Unlock()
+	for _, s := range streams {
+		s.abort()
+	}
+}
+
+func (f *fabric) plan(_ context.Context, r Request) ([][]byte, Planned, error) {
+	if r.Algorithm == "broken" {
+		return nil, Planned{}, errors.New("no such algorithm")
+	}
+	parts := make([][]byte, len(r.Hosts))
+	for i := range parts {
+		parts[i] = fmt.Append(nil, r.Group, r.Seq)
+	}
+	return parts, Planned{Algorithm: "test", Cost: time.Millisecond}, nil
+}
+
+func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred, error) {
+	f.mu.Lock()
+	m := f.runs[string(x.Part)]
+	if m == nil {
+		m = &meeting{bufs: map[string]Exchange{}, ready: make(chan struct{})}
+		f.runs[string(x.Part)] = m
+	}
+	m.bufs[name] = x
+	if len(m.bufs) == len(x.Hosts) {
+		for _, dst := range m.bufs {
+			for o, h := range x.Hosts {
+				for _, s := range dst.Segments(o) {
+					copy(dst.Data[s.Offset:s.Offset+s.Len], m.bufs[h].Data[s.Offset:])
+				}
+			}
+		}
+		close(m.ready)
+	}
+	f.mu.Unlock()
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		return Transferred{}, context.Cause(ctx)
+	}
+	select {
+	case <-time.After(f.hold):
+		return Transferred{}, nil
+	case <-ctx.Done():
+		return Transferred{}, context.Cause(ctx)
+	}
+}
+
+type memBuffer struct {
+	f *fabric
+	b []byte
+}
+
+func (b *memBuffer) Bytes() []byte { return b.b }
+func (b *memBuffer) Path() string  { return "" }
+func (b *memBuffer) Release()      { b.f.mu.Lock(); b.f.live--; b.f.mu.Unlock() }
+
+func (f *fabric) alloc(n int64) (Buffer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.live++
+	return &memBuffer{f, make([]byte, n)}, nil
+}
+
+// each runs do for every rank at once; ranks[i] is the host of rank i.
+func (f *fabric) each(job string, ranks []string, do func(r *Rank, rank int) error) []error {
+	errs := make([]error, len(ranks))
+	var wg sync.WaitGroup
+	for i, host := range ranks {
+		wg.Go(func() {
+			r, err := f.hosts[host].Join(context.Background(), job, i, len(ranks), nil)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			errs[i] = do(r, i)
+			r.Leave("client ended")
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func block(seed uint64, rank int) []byte {
+	rng := rand.New(rand.NewPCG(seed, uint64(rank)))
+	b := make([]byte, rng.IntN(200))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+func TestAllgatherReturnsBlocksInRankOrder(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b", "c", "d")
+			rng := rand.New(rand.NewPCG(seed, 99))
+			ranks := make([]string, 1+rng.IntN(9))
+			for i := range ranks {
+				ranks[i] = string(rune('a' + rng.IntN(4)))
+			}
+			errs := f.each("job", ranks, func(r *Rank, rank int) error {
+				for round := range uint64(3) {
+					var want []byte
+					for i := range ranks {
+						want = append(want, block(seed+round, i)...)
+					}
+					res, err := r.Allgather(context.Background(), block(seed+round, rank), "")
+					if err != nil {
+						return err
+					}
+					if !bytes.Equal(res.Data, want) {
+						return fmt.Errorf("round %d: wrong bytes", round)
+					}
+					res.Release()
+				}
+				return nil
+			})
+			for i, err := range errs {
+				if err != nil {
+					t.Errorf("seed %d: rank %d of %v: %v", seed, i, ranks, err)
+				}
+			}
+			time.Sleep(time.Second)
+			stop()
+			if f.live != 0 {
+				t.Errorf("seed %d: %d result buffers were not released", seed, f.live)
+			}
+			for _, g := range f.hosts {
+				if len(g.members)+len(g.coords)+len(g.claimed)+len(g.dir.jobs) != 0 {
+					t.Errorf("seed %d: %s keeps state of a group that is over", seed, g.cfg.Self)
+				}
+			}
+		})
+	}
+}
+
+func TestSameJobAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		defer stop()
+		for range 5 {
+			for i, err := range f.each("job", []string{"a", "b", "a"}, func(r *Rank, _ int) error {
+				res, err := r.Allgather(context.Background(), []byte("x"), "")
+				if err == nil {
+					res.Release()
+				}
+				return err
+			}) {
+				if err != nil {
+					t.Fatalf("rank %d: %v", i, err)
+				}
+			}
+		}
+	})
+}
+
+// failures runs one operation of six ranks on three hosts, with harm done one second
+// into an exchange of a minute, and returns what the ranks got.
+func failures(t *testing.T, harm func(f *fabric, ranks []*Rank)) []error {
+	f, stop := newFabric(t, "a", "b", "c")
+	defer stop()
+	f.hold = time.Minute
+	var mu sync.Mutex
+	ranks := make([]*Rank, 6)
+	go func() {
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		harm(f, ranks)
+	}()
+	start := time.Now()
+	errs := f.each("job", []string{"a", "b", "c", "a", "b", "c"}, func(r *Rank, rank int) error {
+		mu.Lock()
+		ranks[rank] = r
+		mu.Unlock()
+		res, err := r.Allgather(context.Background(), []byte{byte(rank)}, "")
+		if err == nil {
+			res.Release()
+		}
+		return err
+	})
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("the ranks ended after %v", d)
+	}
+	if f.live != 0 {
+		t.Errorf("%d result buffers were not released", f.live)
+	}
+	return errs
+}
+
+func wantFailure(t *testing.T, err error, want Failure) {
+	t.Helper()
+	var f *Failure
+	if !errors.As(err, &f) || f.Kind != want.Kind || f.Rank != want.Rank || f.Host != want.Host || !strings.Contains(f.Cause, want.Cause) {
+		t.Errorf("got error %v, want %+v", err, want)
+	}
+}
+
+func TestLostClientIsNamedAtEveryRank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range failures(t, func(_ *fabric, r []*Rank) { go r[4].Leave("its client ended") }) {
+			wantFailure(t, err, Failure{Kind: RankLost, Rank: 4, Host: "b", Cause: "its client ended"})
+		}
+	})
+}
+
+func TestLostHostIsNamedAtEveryOtherRank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i, err := range failures(t, func(f *fabric, _ []*Rank) { f.kill("c") }) {
+			if i%3 != 2 {
+				wantFailure(t, err, Failure{Kind: RankLost, Rank: 2, Host: "c", Cause: "cannot be reached"})
+			} else if err == nil {
+				t.Errorf("rank %d on the lost host got a result", i)
+			}
+		}
+	})
+}
+
+func TestLostCoordinatorIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i, err := range failures(t, func(f *fabric, _ []*Rank) { f.kill("a") }) {
+			if i%3 != 0 {
+				wantFailure(t, err, Failure{Kind: RankLost, Rank: 0, Host: "a", Cause: "cannot be reached"})
+			} else if err == nil {
+				t.Errorf("rank %d on the lost host got a result", i)
+			}
+		}
+	})
+}
+
+func TestRanksThatDisagree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		defer stop()
+		errs := f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
+			_, err := r.Allgather(context.Background(), nil, []string{"min3", "ring"}[rank])
+			return err
+		})
+		for _, err := range errs {
+			var fail *Failure
+			if !errors.As(err, &fail) || fail.Kind != Mismatch || !strings.Contains(fail.Cause, "ring") || !strings.Contains(fail.Cause, "min3") {
+				t.Errorf("different algorithms: %v", err)
+			}
+		}
+		var wg sync.WaitGroup
+		for i, host := range []string{"a", "b"} {
+			wg.Go(func() {
+				_, err := f.hosts[host].Join(context.Background(), "sizes", i, 2+i, nil)
+				var fail *Failure
+				if !errors.As(err, &fail) || fail.Kind != Mismatch {
+					t.Errorf("different numbers of ranks: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, err := range f.each("job", []string{"a", "b"}, func(r *Rank, _ int) error {
+			_, err := r.Allgather(context.Background(), nil, "broken")
+			return err
+		}) {
+			if err == nil || !strings.Contains(err.Error(), "no such algorithm") {
+				t.Errorf("planning that fails: %v", err)
+			}
+		}
+	})
+}
+
+func TestRankThatGivesUpWhileForming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		defer stop()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := f.hosts["b"].Join(ctx, "job", 1, 2, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("join without the others: %v", err)
+		}
+		// The place is free again, here and at the directory.
+		for i, err := range f.each("job", []string{"a", "a"}, func(*Rank, int) error { return nil }) {
+			if err != nil {
+				t.Errorf("rank %d after another host gave its place up: %v", i, err)
+			}
+		}
+	})
+}
+
+func FuzzMessage(f *testing.F) {
+	var buf bytes.Buffer
+	c := newStreamConn(&sink{&buf})
+	c.Send(message{Kind: kindStart, Seq: 3, Sizes: []int64{1, 2}, Part: []byte("part")})
+	f.Add(buf.Bytes())
+	f.Add([]byte{2, '{', '}', 0})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x7f})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		c := newStreamConn(&sink{bytes.NewBuffer(in)})
+		m, err := c.Recv()
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := newStreamConn(&sink{&out}).Send(m); err != nil {
+			t.Fatal(err)
+		}
+		again, err := newStreamConn(&sink{&out}).Recv()
+		if err != nil || again.Kind != m.Kind || again.Seq != m.Seq || !bytes.Equal(again.Part, m.Part) {
+			t.Fatalf("round trip of %+v: %+v, %v", m, again, err)
+		}
+	})
+}
+
+// sink is a Stream over a buffer.
+type sink struct{ *bytes.Buffer }
+
+func (*sink) Close() error                    { return nil }
+func (*sink) CancelRead(quic.StreamErrorCode) {}
+func (*sink) Abort()                          {}

@@ -1,0 +1,363 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A member is this host's share in one group: its local ranks, what they want, and
+// the conn to the coordinator.
+type member struct {
+	g      *Groups
+	id     ID
+	job    string
+	roster []string
+	hosts  []string
+	ctx    context.Context // ends with the group; its cause is the failure
+	cancel context.CancelCauseFunc
+	box    chan message // to the coordinator; drained by run
+
+	mu     sync.Mutex // guards the fields below; nothing blocks while it is held
+	local  map[int]*Rank
+	left   int
+	ops    map[uint64]*op
+	failed *Failure
+}
+
+// A Rank is one local client's place in a group.
+type Rank struct {
+	m    *member
+	rank int
+	key  claim
+
+	serial uint64 // of the claim
+
+	// Guarded by m.mu.
+	next uint64 // number of its next operation
+	last *op    // whose result it holds
+	gone bool
+}
+
+// An op is one operation of the group at this host.
+type op struct {
+	seq       uint64
+	inputs    map[int][]byte
+	running   bool          // execute has it: inputs are in use until finished
+	finished  chan struct{} // closed when result or err is set
+	result    *result
+	err       error
+	holders   int // local ranks that still hold the result
+	doneBytes atomic.Int64
+	allBytes  atomic.Int64
+}
+
+// A result is what an operation left at this host.
+type result struct {
+	buf      Buffer
+	sizes    []int64
+	info     Planned
+	seconds  time.Duration
+	transfer Transferred
+}
+
+func newMember(g *Groups, job string, formed message) *member {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
+	return &member{
+		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
+		ctx: ctx, cancel: cancel, box: make(chan message, 256),
+		local: make(map[int]*Rank), ops: make(map[uint64]*op),
+	}
+}
+
+func (m *member) add(key claim, serial uint64) *Rank {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &Rank{m: m, rank: key.rank, key: key, serial: serial}
+	m.local[key.rank] = r
+	return r
+}
+
+// run keeps the conn to the coordinator until the group is over for this host.
+func (m *member) run() {
+	defer m.forget()
+	c, err := m.dial()
+	if err != nil {
+		m.lostCoordinator(err)
+		return
+	}
+	box := newOutbox(c)
+	var tasks sync.WaitGroup
+	tasks.Go(box.run)
+	tasks.Go(func() { m.read(c) })
+	for {
+		select {
+		case msg := <-m.box:
+			box.send(msg)
+			if msg.Kind == kindLeft && m.allLeft() {
+				m.cancel(nil)
+			}
+			continue
+		case <-m.ctx.Done():
+		}
+		break
+	}
+	for len(m.box) > 0 { // what was queued before the end, such as the loss of a rank
+		box.send(<-m.box)
+	}
+	box.finish()
+	tasks.Wait()
+}
+
+func (m *member) dial() (conn, error) {
+	if m.roster[0] == m.g.cfg.Self {
+		near, far := pipe()
+		m.g.start(func() { m.g.attach(m.id, attached{m.g.cfg.Self, far}) })
+		return near, nil
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, attachTimeout)
+	defer cancel()
+	s, err := m.g.cfg.Open(ctx, m.roster[0])
+	if err != nil {
+		return nil, err
+	}
+	c := newStreamConn(s)
+	return c, c.Send(message{Kind: kindAttach, Group: m.id})
+}
+
+func (m *member) read(c conn) {
+	for {
+		msg, err := c.Recv()
+		switch {
+		case err != nil:
+			m.lostCoordinator(err)
+			return
+		case msg.Kind == kindStart:
+			m.start(msg)
+		case msg.Kind == kindAbort && msg.Failure != nil:
+			m.fail(msg.Failure)
+			return
+		}
+	}
+}
+
+// lostCoordinator fails the group because rank 0's host is gone, unless it is over anyway.
+func (m *member) lostCoordinator(err error) {
+	if m.ctx.Err() != nil {
+		return
+	}
+	m.fail(&Failure{Kind: RankLost, Rank: 0, Host: m.roster[0], Cause: "its agent cannot be reached (" + err.Error() + ")"})
+}
+
+// fail ends the group at this host: running operations are cancelled with f.
+func (m *member) fail(f *Failure) {
+	m.mu.Lock()
+	if m.failed == nil && m.ctx.Err() == nil {
+		m.failed = f
+	}
+	m.mu.Unlock()
+	m.cancel(f)
+}
+
+// stop ends the group because the agent is stopping; the others are told first.
+func (m *member) stop() {
+	m.say(message{Kind: kindLost, Rank: slices.Index(m.roster, m.g.cfg.Self), Cause: ErrClosed.Error()})
+	m.fail(&Failure{Kind: HostLost, Rank: -1, Host: m.g.cfg.Self, Cause: ErrClosed.Error()})
+}
+
+// forget frees the ranks' names for new groups. Results stay until their holders leave.
+func (m *member) forget() {
+	m.cancel(nil)
+	m.g.mu.Lock()
+	delete(m.g.members, m.id)
+	m.g.mu.Unlock()
+	for _, r := range m.local { // complete: the group was the only way to add
+		m.g.unclaim(r.key, r.serial)
+	}
+}
+
+func (m *member) allLeft() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	here := 0
+	for _, h := range m.roster {
+		if h == m.g.cfg.Self {
+			here++
+		}
+	}
+	return m.left == here
+}
+
+// start begins the operation for which all ranks are ready.
+func (m *member) start(msg message) {
+	m.mu.Lock()
+	o := m.ops[msg.Seq]
+	if o != nil {
+		if o.running || m.ctx.Err() != nil {
+			m.mu.Unlock()
+			return
+		}
+		o.running = true
+	}
+	m.mu.Unlock()
+	if o == nil {
+		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that no rank here asked for"})
+		return
+	}
+	if !m.g.start(func() { m.execute(o, msg) }) {
+		o.err = ErrClosed
+		close(o.finished)
+		m.fail(&Failure{Kind: HostLost, Rank: -1, Host: m.g.cfg.Self, Cause: ErrClosed.Error()})
+	}
+}
+
+// say queues a message to the coordinator.
+func (m *member) say(msg message) {
+	select {
+	case m.box <- msg:
+	case <-m.ctx.Done():
+	}
+}
+
+// execute runs this host's part of the operation and completes it.
+func (m *member) execute(o *op, msg message) {
+	// The coordinator started its clock when the last rank was ready: planning and the
+	// way of the start message belong to the operation.
+	if msg.Info == nil {
+		msg.Info = &Planned{}
+	}
+	begun := time.Now().Add(-msg.Info.Cost - m.g.cfg.Latency(m.roster[0]))
+	res, err := m.exchange(o, msg)
+	if err == nil {
+		res.seconds = time.Since(begun)
+		m.say(message{Kind: kindDone, Seq: o.seq})
+	} else if m.ctx.Err() == nil {
+		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
+		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
+	}
+	if cause := context.Cause(m.ctx); err != nil && cause != nil {
+		err = cause
+	}
+	m.mu.Lock()
+	o.result, o.err = res, err
+	m.mu.Unlock()
+	close(o.finished)
+}
+
+func (m *member) exchange(o *op, msg message) (*result, error) {
+	if len(msg.Sizes) != len(m.roster) || slices.Min(msg.Sizes) < 0 {
+		return nil, errors.New("start message does not fit the group")
+	}
+	offsets := make([]int64, len(msg.Sizes)+1)
+	for r, n := range msg.Sizes {
+		offsets[r+1] = offsets[r] + n
+		if offsets[r+1] < offsets[r] {
+			return nil, errors.New("sizes of the ranks overflow")
+		}
+	}
+	total := offsets[len(msg.Sizes)]
+	buf, err := m.g.cfg.Alloc(m.id, o.seq, total)
+	if err != nil {
+		return nil, fmt.Errorf("room for the result of %d bytes: %w", total, err)
+	}
+	data := buf.Bytes()
+	m.mu.Lock()
+	inputs := o.inputs
+	o.inputs = nil
+	m.mu.Unlock()
+	for r, in := range inputs {
+		if int64(len(in)) != msg.Sizes[r] {
+			buf.Release()
+			return nil, fmt.Errorf("rank %d has %d bytes, the start message says %d", r, len(in), msg.Sizes[r])
+		}
+		copy(data[offsets[r]:], in)
+	}
+	t, err := m.g.cfg.Run(m.ctx, Exchange{
+		Part: msg.Part, Data: data, Hosts: m.hosts,
+		Segments: func(origin int) []Segment { return m.segments(origin, offsets) },
+		Progress: func(done, all int64) { o.doneBytes.Store(done); o.allBytes.Store(all) },
+	})
+	if err != nil {
+		buf.Release()
+		return nil, err
+	}
+	return &result{buf: buf, sizes: msg.Sizes, info: *msg.Info, transfer: t}, nil
+}
+
+// segments lists where the ranks of hosts[origin] lie in the result, in rank order.
+func (m *member) segments(origin int, offsets []int64) []Segment {
+	var out []Segment
+	for r, h := range m.roster {
+		if h == m.hosts[origin] && offsets[r+1] > offsets[r] {
+			out = append(out, Segment{offsets[r], offsets[r+1] - offsets[r]})
+		}
+	}
+	return out
+}
+
+func (m *member) busy() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range m.ops {
+		select {
+		case <-o.finished:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+func (m *member) status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Status{Job: m.job, Ranks: len(m.roster), State: "formed"}
+	for r := range m.local {
+		s.LocalRanks = append(s.LocalRanks, r)
+	}
+	slices.Sort(s.LocalRanks)
+	for _, o := range m.ops {
+		select {
+		case <-o.finished:
+		default:
+			s.State = "running"
+		}
+	}
+	if m.failed != nil {
+		s.State = "failed"
+	}
+	return s
+}
+
+// releaseLocked lets go of the result that r holds. It returns the buffer to free
+// (outside the lock), if r was the last holder.
+func (m *member) releaseLocked(r *Rank) Buffer {
+	o := r.last
+	r.last = nil
+	return m.dropLocked(o)
+}
+
+func (m *member) dropLocked(o *op) Buffer {
+	if o == nil {
+		return nil
+	}
+	o.holders--
+	if o.holders > 0 {
+		return nil
+	}
+	delete(m.ops, o.seq)
+	if o.result == nil {
+		return nil
+	}
+	return o.result.buf
+}
+
+func free(b Buffer) {
+	if b != nil {
+		b.Release()
+	}
+}

@@ -1,0 +1,250 @@
+package group
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/quic-go/quic-go"
+)
+
+// Limits on what a peer may send. A host's part of a plan is a few hundred bytes
+// for 20 hosts and grows with the transfers that touch the host.
+const (
+	maxHeader = 1 << 20
+	maxBlob   = 64 << 20
+)
+
+// A message is what the parts of a group say to each other. Kind says which of the
+// other fields count; Part is carried as bytes beside the JSON header.
+type message struct {
+	Kind kind `json:"k"`
+
+	Group ID       `json:"g,omitzero"`
+	Job   string   `json:"job,omitempty"`
+	Rank  int      `json:"rank,omitempty"`
+	Ranks int      `json:"ranks,omitempty"`
+	Hosts []string `json:"hosts,omitempty"` // formed: the host of each rank
+
+	Seq       uint64   `json:"seq,omitempty"` // the group's operations are numbered from 0
+	Size      int64    `json:"size,omitempty"`
+	Sizes     []int64  `json:"sizes,omitempty"` // start: per rank
+	Algorithm string   `json:"alg,omitempty"`
+	Info      *Planned `json:"info,omitempty"`
+	Failure   *Failure `json:"failure,omitempty"`
+	Cause     string   `json:"cause,omitempty"`
+
+	Part []byte `json:"-"`
+}
+
+type kind string
+
+const (
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks
+	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far
+	kindFormed   kind = "formed"   // directory → host: Group, Hosts
+	kindRefused  kind = "refused"  // directory → host: Failure
+
+	kindAttach kind = "attach" // member → coordinator: Group
+	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Size, Algorithm
+	kindDone   kind = "done"   // member → coordinator: Seq
+	kindBroken kind = "broken" // member → coordinator: Seq, Cause
+	kindLost   kind = "lost"   // member → coordinator: Rank, Cause
+	kindLeft   kind = "left"   // member → coordinator: Rank
+	kindStart  kind = "start"  // coordinator → member: Seq, Sizes, Info, Part
+	kindAbort  kind = "abort"  // coordinator → member: Failure
+)
+
+// A conn carries messages between two agents, in order. One goroutine sends, one
+// receives. Close is the sender's: what was sent still arrives, then the peer's
+// Recv fails. Abort may be called by anyone at any time and makes all calls fail.
+type conn interface {
+	Send(m message) error
+	Recv() (message, error)
+	Close()
+	Abort()
+}
+
+// A Stream is the byte stream under a conn; *lane.Stream is one.
+type Stream interface {
+	io.ReadWriteCloser // Close ends the writing direction only
+	CancelRead(code quic.StreamErrorCode)
+	Abort()
+}
+
+// streamConn is a conn over a byte stream: a uvarint length and the JSON header,
+// then a uvarint length and the part.
+type streamConn struct {
+	s Stream
+	r *bufio.Reader
+}
+
+func newStreamConn(s Stream) *streamConn {
+	return &streamConn{s: s, r: bufio.NewReader(s)}
+}
+
+func (c *streamConn) Send(m message) error {
+	header, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", m.Kind, err)
+	}
+	b := binary.AppendUvarint(nil, uint64(len(header)))
+	b = append(b, header...)
+	b = binary.AppendUvarint(b, uint64(len(m.Part)))
+	b = append(b, m.Part...)
+	_, err = c.s.Write(b)
+	return err
+}
+
+func (c *streamConn) Recv() (message, error) {
+	return readMessage(c.r)
+}
+
+func (c *streamConn) Close() {
+	c.s.Close()
+	c.s.CancelRead(0)
+}
+
+func (c *streamConn) Abort() { c.s.Abort() }
+
+func readMessage(r *bufio.Reader) (message, error) {
+	var m message
+	header, err := readSized(r, maxHeader)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(header, &m); err != nil {
+		return m, fmt.Errorf("message header: %w", err)
+	}
+	m.Part, err = readSized(r, maxBlob)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return m, err
+}
+
+// readSized reads a uvarint length of at most limit and that many bytes. It grows
+// with what arrives, not with what the length claims.
+func readSized(r *bufio.Reader, limit uint64) ([]byte, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > limit {
+		return nil, fmt.Errorf("message of %d bytes: more than %d", n, limit)
+	}
+	if n <= 64<<10 {
+		b := make([]byte, n)
+		_, err := io.ReadFull(r, b)
+		return b, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && uint64(len(b)) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+// pipe returns the two ends of a conn inside one agent: a coordinator talks to the
+// member on its own host as to any other.
+func pipe() (conn, conn) {
+	done := make(chan struct{})
+	var once sync.Once
+	ab, ba := make(chan message, 16), make(chan message, 16)
+	closeBoth := func() { once.Do(func() { close(done) }) }
+	return &pipeConn{ab, ba, done, closeBoth}, &pipeConn{ba, ab, done, closeBoth}
+}
+
+type pipeConn struct {
+	out       chan<- message
+	in        <-chan message
+	done      chan struct{}
+	closeBoth func()
+}
+
+func (c *pipeConn) Send(m message) error {
+	select {
+	case <-c.done:
+		return io.ErrClosedPipe
+	default:
+	}
+	select {
+	case c.out <- m:
+		return nil
+	case <-c.done:
+		return io.ErrClosedPipe
+	}
+}
+
+func (c *pipeConn) Recv() (message, error) {
+	select {
+	case m := <-c.in:
+		return m, nil
+	default:
+	}
+	select {
+	case m := <-c.in:
+		return m, nil
+	case <-c.done:
+		select {
+		case m := <-c.in: // what was sent before the close still counts
+			return m, nil
+		default:
+			return message{}, io.EOF
+		}
+	}
+}
+
+func (c *pipeConn) Close() { c.closeBoth() }
+func (c *pipeConn) Abort() { c.closeBoth() }
+
+// An outbox sends messages from a goroutine of its own, so that no one who holds
+// state waits for the network. The queue is bounded: a peer that does not read is closed.
+type outbox struct {
+	c     conn
+	queue chan message
+	stop  chan struct{} // closed by finish: send what is queued, then close
+	once  sync.Once
+}
+
+func newOutbox(c conn) *outbox {
+	return &outbox{c: c, queue: make(chan message, 1024), stop: make(chan struct{})}
+}
+
+// run sends until finish or the conn fails; then the conn is closed.
+func (o *outbox) run() {
+	defer o.c.Close()
+	for {
+		select {
+		case m := <-o.queue:
+			if o.c.Send(m) != nil {
+				return
+			}
+		case <-o.stop:
+			for {
+				select {
+				case m := <-o.queue:
+					if o.c.Send(m) != nil {
+						return
+					}
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (o *outbox) send(m message) {
+	select {
+	case o.queue <- m:
+	default:
+		o.c.Abort()
+	}
+}
+
+func (o *outbox) finish() { o.once.Do(func() { close(o.stop) }) }
