@@ -371,7 +371,8 @@ func TestRankThatGivesUpWhileForming(t *testing.T) {
 		if _, err := f.hosts["b"].Join(ctx, "job", 1, 2, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("join without the others: %v", err)
 		}
-		// The place is free again, here and at the directory.
+		// The place is free again, here and, once the withdrawal has arrived, at the directory.
+		time.Sleep(time.Second)
 		for i, err := range f.each("job", []string{"a", "a"}, func(*Rank, int) error { return nil }) {
 			if err != nil {
 				t.Errorf("rank %d after another host gave its place up: %v", i, err)
