@@ -48,7 +48,9 @@ type Exchange struct {
 	// Segments returns where the block of Hosts[origin] lies in Data, in block order.
 	Segments func(origin int) []Segment
 	Hosts    []string
-	Progress func(done, total int64) // called from any goroutine; must not block
+	// Watch hands over a function that tells how many bytes have arrived and how many
+	// will. It is called at most once, before the first byte.
+	Watch func(progress func() (done, total int64))
 }
 
 // Config is what [Groups] needs from the agent.

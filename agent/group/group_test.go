@@ -202,7 +202,7 @@ func TestAllgatherReturnsBlocksInRankOrder(t *testing.T) {
 					for i := range ranks {
 						want = append(want, block(seed+round, i)...)
 					}
-					res, err := r.Allgather(context.Background(), block(seed+round, rank), "")
+					res, err := r.Allgather(context.Background(), Bytes(block(seed+round, rank)), "")
 					if err != nil {
 						return err
 					}
@@ -238,7 +238,7 @@ func TestSameJobAgain(t *testing.T) {
 		defer stop()
 		for range 5 {
 			for i, err := range f.each("job", []string{"a", "b", "a"}, func(r *Rank, _ int) error {
-				res, err := r.Allgather(context.Background(), []byte("x"), "")
+				res, err := r.Allgather(context.Background(), Bytes("x"), "")
 				if err == nil {
 					res.Release()
 				}
@@ -271,7 +271,7 @@ func failures(t *testing.T, harm func(f *fabric, ranks []*Rank)) []error {
 		mu.Lock()
 		ranks[rank] = r
 		mu.Unlock()
-		res, err := r.Allgather(context.Background(), []byte{byte(rank)}, "")
+		res, err := r.Allgather(context.Background(), Bytes{byte(rank)}, "")
 		if err == nil {
 			res.Release()
 		}
@@ -331,7 +331,7 @@ func TestRanksThatDisagree(t *testing.T) {
 		f, stop := newFabric(t, "a", "b")
 		defer stop()
 		errs := f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
-			_, err := r.Allgather(context.Background(), nil, []string{"min3", "ring"}[rank])
+			_, err := r.Allgather(context.Background(), Bytes(nil), []string{"min3", "ring"}[rank])
 			return err
 		})
 		for _, err := range errs {
@@ -352,7 +352,7 @@ func TestRanksThatDisagree(t *testing.T) {
 		}
 		wg.Wait()
 		for _, err := range f.each("job", []string{"a", "b"}, func(r *Rank, _ int) error {
-			_, err := r.Allgather(context.Background(), nil, "broken")
+			_, err := r.Allgather(context.Background(), Bytes(nil), "broken")
 			return err
 		}) {
 			if err == nil || !strings.Contains(err.Error(), "no such algorithm") {

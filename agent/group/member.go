@@ -45,15 +45,14 @@ type Rank struct {
 
 // An op is one operation of the group at this host.
 type op struct {
-	seq       uint64
-	inputs    map[int][]byte
-	running   bool          // execute has it: inputs are in use until finished
-	finished  chan struct{} // closed when result or err is set
-	result    *result
-	err       error
-	holders   int // local ranks that still hold the result
-	doneBytes atomic.Int64
-	allBytes  atomic.Int64
+	seq      uint64
+	inputs   map[int]Input
+	running  bool          // execute has it: inputs are in use until finished
+	finished chan struct{} // closed when result or err is set
+	result   *result
+	err      error
+	holders  int // local ranks that still hold the result
+	progress atomic.Pointer[func() (done, total int64)]
 }
 
 // A result is what an operation left at this host.
@@ -270,16 +269,19 @@ func (m *member) exchange(o *op, msg message) (*result, error) {
 	o.inputs = nil
 	m.mu.Unlock()
 	for r, in := range inputs {
-		if int64(len(in)) != msg.Sizes[r] {
+		if in.Size() != msg.Sizes[r] {
 			buf.Release()
-			return nil, fmt.Errorf("rank %d has %d bytes, the start message says %d", r, len(in), msg.Sizes[r])
+			return nil, fmt.Errorf("rank %d has %d bytes, the start message says %d", r, in.Size(), msg.Sizes[r])
 		}
-		copy(data[offsets[r]:], in)
+		if err := in.CopyTo(data[offsets[r]:offsets[r+1]]); err != nil {
+			buf.Release()
+			return nil, fmt.Errorf("input of rank %d: %w", r, err)
+		}
 	}
 	t, err := m.g.cfg.Run(m.ctx, Exchange{
 		Part: msg.Part, Data: data, Hosts: m.hosts,
 		Segments: func(origin int) []Segment { return m.segments(origin, offsets) },
-		Progress: func(done, all int64) { o.doneBytes.Store(done); o.allBytes.Store(all) },
+		Watch:    func(progress func() (done, total int64)) { o.progress.Store(&progress) },
 	})
 	if err != nil {
 		buf.Release()

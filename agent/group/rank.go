@@ -41,16 +41,36 @@ func (r *Rank) Done() context.Context { return r.m.ctx }
 // Hosts returns the host of each rank. The caller must not modify it.
 func (r *Rank) Hosts() []string { return r.m.roster }
 
+// An Input is what a rank contributes: so many bytes, copied once, to their place in
+// the result.
+type Input interface {
+	Size() int64
+	// CopyTo fills dst, which is Size long. It fails if the input has shrunk.
+	CopyTo(dst []byte) error
+}
+
+// Bytes is an [Input] in memory.
+type Bytes []byte
+
+// Size implements [Input].
+func (b Bytes) Size() int64 { return int64(len(b)) }
+
+// CopyTo implements [Input].
+func (b Bytes) CopyTo(dst []byte) error {
+	copy(dst, b)
+	return nil
+}
+
 // Allgather contributes in as this rank's block and returns when the blocks of all
 // ranks are at this host and verified. in must stay unchanged until then. Ranks call
 // it in the same order; algorithm is the same at every rank, empty for the default.
 // When ctx ends first, the rank is lost to the group: every rank gets the same error.
-func (r *Rank) Allgather(ctx context.Context, in []byte, algorithm string) (*Result, error) {
+func (r *Rank) Allgather(ctx context.Context, in Input, algorithm string) (*Result, error) {
 	o, err := r.begin(in)
 	if err != nil {
 		return nil, err
 	}
-	r.m.say(message{Kind: kindReady, Seq: o.seq, Rank: r.rank, Size: int64(len(in)), Algorithm: algorithm})
+	r.m.say(message{Kind: kindReady, Seq: o.seq, Rank: r.rank, Size: in.Size(), Algorithm: algorithm})
 	select {
 	case <-o.finished:
 	case <-ctx.Done():
@@ -94,7 +114,7 @@ func (m *member) abandon(o *op) {
 }
 
 // begin enters the rank's input into its next operation.
-func (r *Rank) begin(in []byte) (*op, error) {
+func (r *Rank) begin(in Input) (*op, error) {
 	m := r.m
 	var old Buffer
 	defer func() { free(old) }() // after the unlock below: unmapping is I/O
@@ -112,7 +132,7 @@ func (r *Rank) begin(in []byte) (*op, error) {
 	old = m.releaseLocked(r)
 	o := m.ops[r.next]
 	if o == nil {
-		o = &op{seq: r.next, inputs: make(map[int][]byte), finished: make(chan struct{})}
+		o = &op{seq: r.next, inputs: make(map[int]Input), finished: make(chan struct{})}
 		m.ops[r.next] = o
 	}
 	r.next++
@@ -130,7 +150,11 @@ func (r *Rank) Progress() (done, total int64) {
 	if o == nil {
 		return 0, 0
 	}
-	return o.doneBytes.Load(), o.allBytes.Load()
+	progress := o.progress.Load()
+	if progress == nil {
+		return 0, 0
+	}
+	return (*progress)()
 }
 
 // Leave ends the rank's part in good order, or, if an operation of it is running,

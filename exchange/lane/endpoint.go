@@ -19,7 +19,9 @@ type StreamKind byte
 // The kinds of streams.
 const (
 	StreamGossip StreamKind = 'g' // memberlist push/pull
-	StreamCall   StreamKind = 'c' // a request and its answers between agents
+	StreamGroup  StreamKind = 'r' // forming groups of ranks, and their coordination
+	StreamMap    StreamKind = 'm' // rows of the network map
+	StreamSign   StreamKind = 's' // a join request on its way to the authority
 	StreamData   StreamKind = 'd' // chunks of an exchange
 	StreamProbe  StreamKind = 'p' // control of a probe
 	StreamJoin   StreamKind = 'j' // the only kind accepted on a join connection

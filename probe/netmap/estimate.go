@@ -2,6 +2,7 @@ package netmap
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -13,6 +14,24 @@ const Mbps BytesPerSec = 1e6 / 8
 
 // Mbps returns r in 10^6 bits a second.
 func (r BytesPerSec) Mbps() float64 { return float64(r / Mbps) }
+
+// Forever is what [BytesPerSec.Time] answers where no finite answer fits: a rate of zero,
+// or centuries. It is half of the largest Duration, so that a latency or a start time
+// can be added to it without wrapping round to the past.
+const Forever = time.Duration(math.MaxInt64 / 2)
+
+// Time returns how long size bytes take at rate r, rounded to a nanosecond; no bytes take
+// no time. It returns [Forever] if r is not above zero or the time does not fit.
+func (r BytesPerSec) Time(size int64) time.Duration {
+	if size <= 0 {
+		return 0
+	}
+	ns := float64(size)/float64(r)*1e9 + 0.5
+	if !(r > 0 && ns < float64(Forever)) { // also catches NaN
+		return Forever
+	}
+	return time.Duration(ns)
+}
 
 // ErrNotMeasured is returned, wrapped with the pair, where an estimate is missing.
 var ErrNotMeasured = errors.New("not measured")
@@ -62,3 +81,18 @@ type Estimate struct {
 
 // Has reports whether every field in f is known.
 func (e Estimate) Has(f Field) bool { return e.Known&f == f }
+
+// String names the source for a person.
+func (s Source) String() string {
+	switch s {
+	case SourcePredicted:
+		return "predicted"
+	case SourceDeclared:
+		return "declared"
+	case SourceProbed:
+		return "probed"
+	case SourceObserved:
+		return "observed"
+	}
+	return "unknown"
+}

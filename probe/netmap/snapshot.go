@@ -28,7 +28,8 @@ func NewSnapshot(epoch uint64, hosts []Host, est []Estimate) *Snapshot {
 	return &Snapshot{epoch: epoch, hosts: hosts, est: est}
 }
 
-// Epoch numbers the snapshot; a later map has a larger epoch.
+// Epoch numbers the snapshot; a later snapshot of the same [Map] whose values differ has
+// a larger epoch. Epochs of different maps do not compare.
 func (s *Snapshot) Epoch() uint64 { return s.epoch }
 
 // N is the number of hosts.
@@ -80,12 +81,8 @@ func (s *Snapshot) TransferTime(from, to int, size int64) (time.Duration, error)
 	return e.Latency + e.Bandwidth.Time(size), nil
 }
 
-// Time returns how long size bytes take at rate r, rounded to a nanosecond.
-func (r BytesPerSec) Time(size int64) time.Duration {
-	return time.Duration(float64(size)/float64(r)*1e9 + 0.5)
-}
-
-// Gap returns g(size) for from→to: the measured gap, or size/B where none was measured.
+// Gap returns g(size) for from→to: the measured gap, or size/B where none was
+// measured, which is [Forever] where there is no bandwidth either.
 func (s *Snapshot) Gap(from, to int, size int64) time.Duration {
 	e := s.Estimate(from, to)
 	if e.Has(FieldGap) {

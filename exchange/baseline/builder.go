@@ -1,0 +1,127 @@
+package baseline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A builder appends transfers to a plan and finds their data dependencies.
+type builder struct {
+	plan *plan.Plan
+	n    int
+	// brought[host*n+origin] is the transfer that brings the block of origin to host,
+	// or one of the two values below.
+	brought []int32
+	// last holds, by host, the transfers of its latest finished iteration.
+	last [][]int
+	// now holds, by host, the transfers of the iteration that is being built.
+	now [][]int
+}
+
+const (
+	absent = -1 // the host does not get the block
+	own    = -2 // the host contributes the block
+)
+
+// newBuilder checks names and sizes and returns the builder of an empty allgather.
+func newBuilder(algorithm string, hosts []string, sizes []int64) (*builder, error) {
+	n := len(hosts)
+	if n == 0 {
+		return nil, fmt.Errorf("%s: no hosts", algorithm)
+	}
+	if len(sizes) != n && len(sizes) != 1 {
+		return nil, fmt.Errorf("%s: %d block sizes for %d hosts: want one, or one for each",
+			algorithm, len(sizes), n)
+	}
+	for i, s := range sizes {
+		if s < 0 {
+			return nil, fmt.Errorf("%s: size %d of block %d is negative", algorithm, s, i)
+		}
+	}
+	p := &plan.Plan{
+		Collective: plan.Allgather,
+		Algorithm:  algorithm,
+		Hosts:      slices.Clone(hosts),
+		Transfers:  []plan.Transfer{},
+	}
+	if slices.Min(sizes) == slices.Max(sizes) {
+		p.MessageBytes = sizes[0]
+	} else {
+		p.Sizes = slices.Clone(sizes)
+	}
+	b := &builder{plan: p, n: n, brought: make([]int32, n*n), last: make([][]int, n), now: make([][]int, n)}
+	for i := range b.brought {
+		b.brought[i] = absent
+		if i/n == i%n {
+			b.brought[i] = own
+		}
+	}
+	return b, nil
+}
+
+// send appends one transfer of the blocks of origins, which is not empty. It waits
+// for the data and for sync. An algorithm must not forward what this brings before the iteration
+// ends: it would be a data dependency inside an iteration.
+func (b *builder) send(src, dst int, origins []int, sync ...int) {
+	origins = slices.Sorted(slices.Values(origins))
+	id := len(b.plan.Transfers)
+	t := plan.Transfer{ID: id, Src: src, Dst: dst, Phase: -1, After: []int{}}
+	for _, o := range origins {
+		t.Blocks = append(t.Blocks, plan.Block{Origin: o, Dest: plan.All})
+		if k := b.brought[src*b.n+o]; k >= 0 {
+			t.After = append(t.After, int(k))
+		}
+		b.brought[dst*b.n+o] = int32(id)
+	}
+	for _, k := range sync {
+		if !slices.Contains(t.After, k) {
+			t.After = append(t.After, k)
+			t.Sync = "sender"
+		}
+	}
+	slices.Sort(t.After)
+	t.After = slices.Compact(t.After)
+	b.plan.Transfers = append(b.plan.Transfers, t)
+	b.now[src] = append(b.now[src], id)
+	b.now[dst] = append(b.now[dst], id)
+}
+
+// step is send inside a loop of blocking send-receives: it waits for all that src
+// did in the iteration before.
+func (b *builder) step(src, dst int, origins ...int) {
+	b.send(src, dst, origins, b.last[src]...)
+}
+
+// endIteration makes the transfers since the last call the ones that step waits for.
+// A host that was idle keeps its older ones.
+func (b *builder) endIteration() {
+	for h := range b.now {
+		if len(b.now[h]) > 0 {
+			b.last[h], b.now[h] = b.now[h], b.last[h][:0]
+		}
+	}
+}
+
+// holds returns the origins of the blocks of host, ascending.
+func (b *builder) holds(host int) []int {
+	var held []int
+	for o := range b.n {
+		if b.brought[host*b.n+o] != absent {
+			held = append(held, o)
+		}
+	}
+	return held
+}
+
+// missing returns those of origins that host does not hold.
+func (b *builder) missing(host int, origins []int) []int {
+	var out []int
+	for _, o := range origins {
+		if b.brought[host*b.n+o] == absent {
+			out = append(out, o)
+		}
+	}
+	return out
+}

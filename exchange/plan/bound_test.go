@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// bruteBound tries every set of pools and every host.
+func bruteBound(in BoundInput) float64 {
+	best := 0.0
+	for _, h := range in.Hosts {
+		if h.Incoming > 0 {
+			best = max(best, float64(h.Incoming)/float64(h.Port))
+		}
+	}
+	for mask := 1; mask < 1<<len(in.Bytes); mask++ {
+		var bytes, rate float64
+		for a := range in.Bytes {
+			if mask>>a&1 == 1 {
+				continue
+			}
+			bytes += float64(in.Bytes[a])
+			for b := range in.Bytes {
+				if mask>>b&1 == 1 {
+					rate += float64(in.Capacity[a][b])
+				}
+			}
+		}
+		if bytes > 0 {
+			best = max(best, bytes/rate)
+		}
+	}
+	return best
+}
+
+func TestBoundAgainstBruteForce(t *testing.T) {
+	sets, unreachable := make(map[int]int), 0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		n := 1 + rng.IntN(10)
+		in := BoundInput{Bytes: make([]int64, n), Capacity: make([][]netmap.BytesPerSec, n)}
+		for a := range n {
+			in.Bytes[a] = rng.Int64N(1 << uint(1+rng.IntN(40)))
+			in.Capacity[a] = make([]netmap.BytesPerSec, n)
+			for b := range n {
+				if rng.IntN(4) > 0 { // rates over nine orders of magnitude
+					in.Capacity[a][b] = netmap.BytesPerSec(math.Exp(rng.Float64() * 21))
+				}
+			}
+		}
+		if rng.IntN(4) == 0 {
+			in.Hosts = append(in.Hosts, HostPortInput{Incoming: rng.Int64N(1 << 40), Port: netmap.BytesPerSec(1 + rng.Float64()*1e9)})
+		}
+		want := bruteBound(in)
+		got, err := AllgatherBound(in)
+		if math.IsInf(want, 1) {
+			unreachable++
+			if !errors.Is(err, ErrUnreachable) {
+				t.Fatalf("seed %d: got %v, %v, want unreachable", seed, got, err)
+			}
+			continue
+		}
+		if err != nil || math.Abs(got.Seconds-want) > 1e-12*want {
+			t.Fatalf("seed %d: got %v, %v, want %v s", seed, got, err, want)
+		}
+		if got.Set != nil {
+			sets[len(got.Set)]++
+			if bytes, rate := in.ratio(got.Set); got.Bytes != bytes || got.Rate != rate || float64(bytes)/float64(rate) != got.Seconds {
+				t.Fatalf("seed %d: %v does not explain itself: %d bytes at %v", seed, got, bytes, rate)
+			}
+		}
+	}
+	if unreachable == 0 || sets[1] == 0 || sets[2] == 0 || sets[3] == 0 {
+		t.Errorf("unreachable %d times, binding sets by size %v: the test does not reach all cases", unreachable, sets)
+	}
+}
+
+// TestBoundPaperGrid computes the bound of the 3-site grid of Gupta & Vadhiyar (Tables
+// 1-2) at 64 KiB by hand: all of UK's and NTH's blocks must get into UT over 1.28 + 1.16
+// Mbit/s, which is slower than UT's blocks into {UK, NTH} or any single site.
+func TestBoundPaperGrid(t *testing.T) {
+	const m = 65536
+	mbps := func(v float64) netmap.BytesPerSec { return netmap.BytesPerSec(v) * netmap.Mbps }
+	got, err := AllgatherBound(BoundInput{
+		Bytes:    []int64{8 * m, 4 * m, 8 * m},
+		Capacity: [][]netmap.BytesPerSec{{0, mbps(1.44), mbps(1.25)}, {mbps(1.28), 0, mbps(4.75)}, {mbps(1.16), mbps(4.75), 0}},
+	})
+	if want := 12 * m / (2.44e6 / 8); err != nil || math.Abs(got.Seconds-want) > 1e-9 || !slices.Equal(got.Set, []int{0}) {
+		t.Errorf("got %v, %v, want %.6f s", got, err, want)
+	}
+}
+
+func TestSnapshotBound(t *testing.T) {
+	// Two hosts and one: 10 Mbit/s between the sites, where one pair of the two measured 4.
+	hosts := []netmap.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	est := make([]netmap.Estimate, 9)
+	set := func(i, j int, mbps, all float64) {
+		est[i*3+j] = netmap.Estimate{Known: netmap.FieldBandwidth | netmap.FieldLatency, Bandwidth: netmap.BytesPerSec(mbps) * netmap.Mbps}
+		if all > 0 {
+			est[i*3+j].Known |= netmap.FieldCapacity
+			est[i*3+j].Capacity = netmap.BytesPerSec(all) * netmap.Mbps
+		}
+	}
+	set(0, 1, 100, 0)
+	set(1, 0, 100, 0)
+	set(0, 2, 1, 10)
+	set(1, 2, 1, 4)
+	set(2, 0, 2, 20)
+	s := netmap.NewSnapshot(1, hosts, est)
+	pools := [][]int{{0, 1}, {2}}
+	p := &Plan{Collective: Allgather, Hosts: []string{"a", "b", "c"}, MessageBytes: 1e6}
+	got, err := SnapshotBound(s, pools, p.RankBytes())
+	if err != nil || math.Abs(got.Seconds-1.6) > 1e-12 { // 2 MB at 10 Mbit/s
+		t.Fatalf("got %v, %v", got, err)
+	}
+	// The pipe into the second pool and the port of its only host bind alike; the host is found first.
+	if why := got.Explain([]string{"a", "b", "c"}, pools); !strings.Contains(why, "2000000 bytes into host c at 10 Mbit/s") {
+		t.Error(why)
+	}
+	for name, bad := range map[string][][]int{"twice": {{0, 1}, {1, 2}}, "none": {{0, 1}}, "outside": {{0, 1, 2, 3}}, "empty": {{0, 1, 2}, {}}} {
+		if _, err := SnapshotBound(s, bad, make([]int64, 3)); err == nil {
+			t.Errorf("%s: no partition, and no error", name)
+		}
+	}
+}
+
+func TestBoundRefuses(t *testing.T) {
+	ok := func() BoundInput {
+		return BoundInput{Bytes: []int64{1, 1}, Capacity: [][]netmap.BytesPerSec{{0, 1}, {1, 0}}, Hosts: []HostPortInput{{1, 1}}}
+	}
+	if _, err := AllgatherBound(ok()); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*BoundInput){
+		"negative bytes": func(in *BoundInput) { in.Bytes[1] = -1 },
+		"too many bytes": func(in *BoundInput) { in.Bytes[0], in.Bytes[1] = maxTotal, maxTotal },
+		"rows":           func(in *BoundInput) { in.Capacity = in.Capacity[:1] },
+		"columns":        func(in *BoundInput) { in.Capacity[1] = nil },
+		"NaN":            func(in *BoundInput) { in.Capacity[0][1] = netmap.BytesPerSec(math.NaN()) },
+		"infinite":       func(in *BoundInput) { in.Capacity[0][1] = netmap.BytesPerSec(math.Inf(1)) },
+		"port":           func(in *BoundInput) { in.Hosts[0].Port = -1 },
+		"no port":        func(in *BoundInput) { in.Hosts[0].Port = 0 },
+	} {
+		in := ok()
+		change(&in)
+		if b, err := AllgatherBound(in); err == nil {
+			t.Errorf("%s: %v", name, b)
+		}
+	}
+	if b, err := AllgatherBound(BoundInput{}); err != nil || b.Seconds != 0 || b.Host != -1 {
+		t.Errorf("no pools: %v, %v", b, err)
+	}
+}

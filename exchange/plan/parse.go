@@ -1,0 +1,231 @@
+package plan
+
+import "errors"
+
+// The keys of a plan and of a transfer, in the order of docs/formats.md.
+var (
+	planKeys = []string{"collective", "algorithm", "hosts", "message_bytes", "sizes",
+		"phases", "makespan_s", "bound_s", "transfers"}
+	transferKeys = []string{"id", "src", "dst", "blocks", "phase", "after", "sync", "start", "end"}
+	blockKeys    = []string{"origin", "dest"}
+)
+
+// Parse reads a plan from its JSON form (docs/formats.md, "Plan"). See [Read].
+func Parse(data []byte) (*Plan, error) { return Read("", data) }
+
+// Read reads a plan from its JSON form. Errors are [*ParseError] with name, line and
+// reason. Absent "after" means none, absent "phase" is -1, absent times are 0, and
+// unknown keys are passed over; what identifies a transfer (id, src, dst, blocks)
+// must be there. The plan returned passes [Plan.Check]; memory used is in
+// proportion to len(data).
+func Read(name string, data []byte) (*Plan, error) {
+	c, err := newCursor(name, data)
+	if err != nil {
+		return nil, err
+	}
+	r := planReader{cursor: c, plan: &Plan{}, at: make(map[string]int), elements: make(map[string][]int)}
+	found, err := c.fields(planKeys, r.field)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range planKeys {
+		switch key {
+		case "collective", "hosts", "transfers":
+			if found&(1<<i) == 0 {
+				return nil, c.fail(0, "%q is missing", key)
+			}
+		}
+	}
+	if _, sized := r.at["message_bytes"]; !sized && r.plan.Sizes == nil && r.plan.Matrix == nil {
+		return nil, c.fail(0, `neither "message_bytes" nor "sizes" says how large blocks are`)
+	}
+	if err := r.plan.Check(); err != nil {
+		return nil, locate(c, err, r.at, r.elements)
+	}
+	return r.plan, nil
+}
+
+// UnmarshalJSON reads p as [Parse] does.
+func (p *Plan) UnmarshalJSON(data []byte) error {
+	q, err := Parse(data)
+	if err != nil {
+		return err
+	}
+	*p = *q
+	return nil
+}
+
+// locate turns a flaw into a ParseError at the line of the value that it names.
+func locate(c *cursor, err error, at map[string]int, elements map[string][]int) error {
+	f, ok := errors.AsType[*flaw](err)
+	if !ok {
+		return err
+	}
+	pos := at[f.field]
+	if e := elements[f.field]; f.index >= 0 && f.index < len(e) {
+		pos = e[f.index]
+	}
+	return c.fail(pos, "%v", f)
+}
+
+// A planReader fills a plan and remembers where each value stood.
+type planReader struct {
+	*cursor
+	plan     *Plan
+	at       map[string]int   // byte offset of each top-level value
+	elements map[string][]int // byte offsets of the elements of hosts, sizes and transfers
+}
+
+func (r *planReader) field(i int) (err error) {
+	p, key := r.plan, planKeys[i]
+	r.peek()
+	r.at[key] = r.pos
+	switch key {
+	case "collective":
+		var s string
+		s, err = r.text()
+		p.Collective = Collective(s)
+	case "algorithm":
+		p.Algorithm, err = r.text()
+	case "hosts":
+		err = r.each(key, func(int) error {
+			h, err := r.text()
+			p.Hosts = append(p.Hosts, h)
+			return err
+		})
+	case "message_bytes":
+		p.MessageBytes, err = r.integer(0, maxBytes)
+	case "sizes":
+		err = r.sizes()
+	case "phases":
+		var v int64
+		v, err = r.integer(0, maxPhases)
+		p.Phases = int(v)
+	case "makespan_s":
+		p.Makespan, err = r.number()
+	case "bound_s":
+		p.Bound, err = r.number()
+	case "transfers":
+		err = r.each(key, func(i int) error {
+			p.Transfers = append(p.Transfers, Transfer{Phase: -1})
+			return within(r.transfer(&p.Transfers[i]), element(i))
+		})
+	}
+	return err
+}
+
+// each reads a list and remembers where its elements stand.
+func (r *planReader) each(key string, read func(i int) error) error {
+	return r.list(func(i int) error {
+		r.elements[key] = append(r.elements[key], r.pos)
+		return read(i)
+	})
+}
+
+// sizes reads a list of sizes per rank, or a matrix of them.
+func (r *planReader) sizes() error {
+	r.plan.Sizes = []int64{}
+	return r.each("sizes", func(i int) error {
+		if r.peek() != '[' {
+			if r.plan.Matrix != nil {
+				return r.fail(r.pos, "%s stands among rows", r.snippet())
+			}
+			v, err := r.integer(0, maxBytes)
+			r.plan.Sizes = append(r.plan.Sizes, v)
+			return err
+		}
+		if len(r.plan.Sizes) > 0 {
+			return r.fail(r.pos, "a row stands among numbers")
+		}
+		r.plan.Sizes = nil
+		row, err := r.integers(0, maxBytes)
+		r.plan.Matrix = append(r.plan.Matrix, row)
+		return within(err, element(i))
+	})
+}
+
+func (r *planReader) integers(lo, hi int64) ([]int64, error) {
+	row := []int64{}
+	err := r.list(func(int) error {
+		v, err := r.integer(lo, hi)
+		row = append(row, v)
+		return err
+	})
+	return row, err
+}
+
+func (r *planReader) transfer(t *Transfer) error {
+	start := r.pos
+	found, err := r.fields(transferKeys, func(i int) (err error) {
+		switch transferKeys[i] {
+		case "id":
+			t.ID, err = r.index()
+		case "src":
+			t.Src, err = r.index()
+		case "dst":
+			t.Dst, err = r.index()
+		case "blocks":
+			err = r.list(func(int) error {
+				b, err := r.block()
+				t.Blocks = append(t.Blocks, b)
+				return err
+			})
+		case "phase":
+			t.Phase, err = r.index()
+		case "after":
+			if r.null() { // what Go writes for a slice that was never made
+				return nil
+			}
+			err = r.list(func(int) error {
+				a, err := r.index()
+				t.After = append(t.After, a)
+				return err
+			})
+		case "sync":
+			t.Sync, err = r.text()
+		case "start":
+			t.Start, err = r.number()
+		case "end":
+			t.End, err = r.number()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.required(start, transferKeys[:4], found)
+}
+
+func (r *planReader) block() (Block, error) {
+	b, start := Block{}, r.pos
+	found, err := r.fields(blockKeys, func(i int) (err error) {
+		if blockKeys[i] == "origin" {
+			b.Origin, err = r.index()
+			return err
+		}
+		v, err := r.integer(All, maxTransferID)
+		b.Dest = int(v)
+		return err
+	})
+	if err != nil {
+		return b, err
+	}
+	return b, r.required(start, blockKeys, found)
+}
+
+// maxTransferID keeps what is read in 32 bits, on every platform.
+const maxTransferID = 1<<31 - 1
+
+func (r *planReader) index() (int, error) {
+	v, err := r.integer(0, maxTransferID)
+	return int(v), err
+}
+
+func (r *planReader) required(at int, keys []string, found uint64) error {
+	for i, key := range keys {
+		if found&(1<<i) == 0 {
+			return r.fail(at, "%q is missing", key)
+		}
+	}
+	return nil
+}

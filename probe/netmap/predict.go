@@ -1,0 +1,124 @@
+package netmap
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Pairs are alike if their latencies differ by no more than the larger of these two; the
+// share is of the latency of the pair to be predicted.
+const (
+	alikeLatency = 2 * time.Millisecond
+	alikeShare   = 0.30
+)
+
+// Predict returns s with the gaps in its bandwidths filled where the rest allows a guess: a
+// pair whose latency is known gets the median over the measured pairs from the same site to
+// the same site whose latency is alike (within 2 ms or 30 %). Hosts without a site label
+// count as one site. What is filled in has [SourcePredicted]; measurements are never
+// changed, and earlier predictions neither change nor count. A pair without latency, or
+// without a like pair, stays unknown.
+//
+// With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
+func Predict(s *Snapshot) *Snapshot {
+	type direction struct{ from, to string }
+	measured := map[direction][]sample{}
+	missing := map[direction][]sample{}
+	n := s.N()
+	est := slices.Clone(s.est)
+	for i := range n {
+		for j := range n {
+			e := s.Estimate(i, j)
+			if i == j || !e.Has(FieldLatency) {
+				continue
+			}
+			d := direction{s.hosts[i].Site, s.hosts[j].Site}
+			p := sample{at: i*n + j, latency: e.Latency, bandwidth: e.Bandwidth}
+			switch {
+			case !e.Has(FieldBandwidth):
+				missing[d] = append(missing[d], p)
+			case e.Source != SourcePredicted:
+				measured[d] = append(measured[d], p)
+			}
+		}
+	}
+	for d, gaps := range missing { // directions do not touch each other: order is free
+		for at, bandwidth := range medians(measured[d], gaps) {
+			e := &est[at]
+			e.Bandwidth = bandwidth
+			e.Spread = 0
+			e.Source = SourcePredicted
+			e.Known |= FieldBandwidth
+		}
+	}
+	return NewSnapshot(s.epoch, slices.Clone(s.hosts), est)
+}
+
+// A sample is one pair: its place in the matrix, and what is known of it.
+type sample struct {
+	at        int
+	latency   time.Duration
+	bandwidth BytesPerSec
+}
+
+// medians returns, by place, the median bandwidth of the samples that are alike to each of
+// gaps. Sorted by latency, the samples alike to one gap after another form a window that
+// only moves forward, since both its ends rise with the latency. A binary indexed tree
+// over the ranks of the bandwidths holds what is in the window.
+func medians(samples, gaps []sample) map[int]BytesPerSec {
+	byLatency := func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.latency, b.latency), cmp.Compare(a.at, b.at))
+	}
+	slices.SortFunc(samples, byLatency)
+	slices.SortFunc(gaps, byLatency)
+	values := make([]BytesPerSec, len(samples))
+	for i, p := range samples {
+		values[i] = p.bandwidth
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	window := make(ranks, len(values)+1)
+	rank := func(b BytesPerSec) int {
+		i, _ := slices.BinarySearch(values, b)
+		return i
+	}
+
+	out := make(map[int]BytesPerSec, len(gaps))
+	first, end := 0, 0 // the window is samples[first:end]
+	for _, g := range gaps {
+		reach := max(alikeLatency, time.Duration(alikeShare*float64(g.latency)))
+		for ; end < len(samples) && samples[end].latency <= g.latency+reach; end++ {
+			window.add(rank(samples[end].bandwidth), 1)
+		}
+		for ; first < end && samples[first].latency < g.latency-reach; first++ {
+			window.add(rank(samples[first].bandwidth), -1)
+		}
+		if k := end - first; k > 0 {
+			low, high := values[window.nth((k-1)/2)], values[window.nth(k/2)]
+			out[g.at] = low + (high-low)/2
+		}
+	}
+	return out
+}
+
+// ranks is a binary indexed tree (Fenwick): how many of each rank there are. Index 0 is unused.
+type ranks []int
+
+func (t ranks) add(rank, count int) {
+	for i := rank + 1; i < len(t); i += i & -i {
+		t[i] += count
+	}
+}
+
+// nth returns the rank of the k-th smallest, from 0.
+func (t ranks) nth(k int) int {
+	sumTo := func(r int) (n int) {
+		for i := r + 1; i > 0; i -= i & -i {
+			n += t[i]
+		}
+		return n
+	}
+	return sort.Search(len(t)-1, func(r int) bool { return sumTo(r) > k })
+}
