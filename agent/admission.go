@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/agent/membership"
+	"github.com/gridagent/gridagent/exchange/lane"
+)
+
+// maxSign bounds a join request or its answer on the way between two members.
+const maxSign = 1 << 20
+
+// openAdmission lets new hosts in: it answers join requests, here or by way of the
+// host that holds the authority.
+func (a *Agent) openAdmission() {
+	a.admit = &identity.Server{
+		Identity: a.opts.Identity,
+		Live:     a.members.Live,
+		Members: func() []string {
+			var out []string
+			for _, m := range a.members.Members() {
+				if m.State == membership.Alive {
+					out = append(out, m.Addr.String())
+				}
+			}
+			return out
+		},
+		Forward: a.forwardJoin,
+		Holder:  a.authorityHost,
+		Log:     a.log,
+	}
+	a.endpoint.HandleStreams(lane.StreamJoin, a.admit.Handle)
+	a.endpoint.HandleStreams(lane.StreamSign, a.serveSign)
+}
+
+// authorityHost names the member that holds the authority, "" if none is alive.
+func (a *Agent) authorityHost() string {
+	if m, ok := a.members.Holder(); ok {
+		return m.Name
+	}
+	return ""
+}
+
+// forwardJoin has the holder of the authority decide a request that reached this host.
+func (a *Agent) forwardJoin(ctx context.Context, req identity.JoinRequest) (identity.JoinResponse, error) {
+	var resp identity.JoinResponse
+	holder := a.authorityHost()
+	if holder == "" || holder == a.name {
+		return resp, errors.New("no member that holds the cluster's authority is alive")
+	}
+	s, err := a.endpoint.Open(ctx, holder, 0, lane.StreamSign)
+	if err != nil {
+		return resp, err
+	}
+	defer s.Abort()
+	defer context.AfterFunc(ctx, s.Abort)()
+	b, err := json.Marshal(req)
+	if err != nil {
+		return resp, err
+	}
+	if _, err := s.Write(b); err != nil {
+		return resp, err
+	}
+	if err := s.Close(); err != nil {
+		return resp, err
+	}
+	b, err = io.ReadAll(io.LimitReader(s, maxSign))
+	if err != nil {
+		return resp, fmt.Errorf("answer of %s: %w", holder, err)
+	}
+	return resp, json.Unmarshal(b, &resp)
+}
+
+// serveSign decides a request that another member forwards.
+func (a *Agent) serveSign(ctx context.Context, s *lane.Stream) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.Abort)()
+	b, err := io.ReadAll(io.LimitReader(s, maxSign))
+	var req identity.JoinRequest
+	if err == nil {
+		err = json.NewDecoder(bytes.NewReader(b)).Decode(&req)
+	}
+	if err != nil || a.opts.Identity.Authority == nil {
+		a.log.Warn("forwarded join request refused", "peer", s.Peer.Name, "authority", a.opts.Identity.Authority != nil, "err", err)
+		s.Abort()
+		return
+	}
+	if b, err = json.Marshal(a.admit.Decide(ctx, req)); err == nil {
+		_, err = s.Write(b)
+	}
+	if err != nil {
+		s.Abort()
+		return
+	}
+	s.Close()
+}
+
+func tokenInfo(t identity.TokenInfo) *apiv1.Token {
+	out := &apiv1.Token{
+		Id: t.ID, Created: timestamppb.New(t.Created), Expires: timestamppb.New(t.Expires),
+		Unlimited: t.MaxUses == 0, Revoked: t.Revoked,
+	}
+	if t.MaxUses > t.Uses {
+		out.UsesLeft = uint32(t.MaxUses - t.Uses)
+	}
+	return out
+}

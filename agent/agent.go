@@ -1,0 +1,363 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/agent/membership"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/probe"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// An Agent is the daemon of one host. Its methods may be called concurrently.
+type Agent struct {
+	opts    Options
+	log     *slog.Logger
+	name    string
+	started time.Time
+
+	endpoint *lane.Endpoint
+	members  *membership.Membership
+	netmap   *netmap.Map
+	prober   *probe.Prober
+	mapSync  *mapSync
+	engine   *exchange.Engine
+	groups   *group.Groups
+	admit    *identity.Server
+	spool    *spool
+	api      net.Listener
+	socket   net.PacketConn
+	unlock   func()
+
+	advertise netip.AddrPort
+
+	refused  refusals
+	leave    chan struct{} // closed by Leave
+	leaveOne sync.Once
+	known    atomic.Pointer[knownMap]
+}
+
+// New puts an agent together. Nothing runs before [Agent.Run], but the socket is
+// bound and the directory locked: call Run or Close.
+func New(opts Options) (_ *Agent, err error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	a := &Agent{
+		opts: opts, log: opts.Log, name: opts.Identity.Settings.Host,
+		leave: make(chan struct{}), unlock: func() {},
+	}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	for _, step := range []func() error{a.openLocal, a.openNetwork, a.openMembership, a.openMap, a.openGroups} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// openLocal makes what clients on this host meet: directory lock, spool, API socket.
+func (a *Agent) openLocal() error {
+	if a.opts.API == nil {
+		lock, err := lockDir(a.opts.Identity.Dir)
+		if err != nil {
+			return err
+		}
+		a.unlock = func() { lock.Close() }
+	}
+	var err error
+	if a.spool, err = openSpool(a.opts.Spool); err != nil {
+		return err
+	}
+	a.api = a.opts.API
+	if a.api == nil {
+		a.api, err = listenSocket(a.opts.Socket, a.log)
+	}
+	return err
+}
+
+func (a *Agent) openNetwork() error {
+	conn := a.opts.Conn
+	if conn == nil {
+		var err error
+		if conn, err = openSocket(a.opts.Identity.Settings.Bind); err != nil {
+			return err
+		}
+	}
+	a.socket = conn
+	reset, err := a.opts.Identity.StatelessReset()
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	a.endpoint, err = lane.New(lane.Config{
+		Conn:           conn,
+		Credentials:    a.opts.Identity.Credentials(),
+		StatelessReset: reset,
+		Resolve: func(name string) (net.Addr, bool) {
+			return a.members.Resolve(name)
+		},
+		Refused: a.refusedConnection,
+		Log:     a.log,
+	})
+	if err != nil {
+		conn.Close()
+	}
+	return err
+}
+
+func (a *Agent) openMembership() error {
+	id := a.opts.Identity
+	advertise, err := a.opts.advertised(a.endpoint.Addr())
+	if err != nil {
+		return err
+	}
+	peers, err := membership.ReadPeers(id.PeersPath())
+	if err != nil {
+		a.log.Warn("remembered members are not readable, starting without them", "err", err)
+	}
+	a.members, err = membership.New(membership.Config{
+		Endpoint:  a.endpoint,
+		Name:      a.name,
+		Advertise: advertise,
+		Keys:      id.GossipKeys,
+		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now()},
+		Peers:     peers,
+		Save:      membership.SaveTo(id.PeersPath()),
+		Log:       a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.advertise = advertise
+	a.openAdmission()
+	return nil
+}
+
+func (a *Agent) openMap() error {
+	var err error
+	if a.netmap, err = netmap.NewMap(netmap.MapConfig{Self: a.name}); err != nil {
+		return err
+	}
+	a.prober, err = probe.New(probe.Config{
+		Self:     probe.Peer{Name: a.name, Site: a.opts.Identity.Settings.Site},
+		Peers:    a.probePeers,
+		Endpoint: a.endpoint,
+		Record: func(from, to string, e netmap.Estimate) {
+			if err := a.netmap.Update(from, to, e, time.Now()); err != nil {
+				a.log.Warn("measurement refused", "from", from, "to", to, "err", err)
+			}
+		},
+		Known:    a.knownEstimate,
+		Busy:     func() bool { return a.groups.Busy() },
+		Log:      a.log,
+		Interval: a.opts.ProbeInterval,
+		Share:    a.opts.ProbeShare,
+	})
+	if err != nil {
+		return err
+	}
+	a.mapSync = &mapSync{m: a.netmap, ep: a.endpoint, peers: a.others, busy: func() bool { return a.groups.Busy() }, log: a.log}
+	a.endpoint.HandleStreams(lane.StreamMap, a.mapSync.serve)
+	return nil
+}
+
+func (a *Agent) openGroups() error {
+	var err error
+	a.engine, err = exchange.New(exchange.Config{
+		Self: a.name,
+		Open: exchange.OpenOver(a.endpoint),
+		Log:  a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.endpoint.HandleStreams(lane.StreamData, a.engine.AcceptLane)
+	a.groups = group.New(group.Config{
+		Self: a.name,
+		Open: func(ctx context.Context, host string) (group.Stream, error) {
+			return a.endpoint.Open(ctx, host, 0, lane.StreamGroup)
+		},
+		Members: a.alive,
+		Plan:    a.plan,
+		Run:     a.run,
+		Alloc:   a.spool.alloc,
+		Latency: a.latencyFrom,
+		Log:     a.log,
+	})
+	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
+		a.groups.Serve(s.Peer.Name, s)
+	})
+	return nil
+}
+
+// Name is the host's name.
+func (a *Agent) Name() string { return a.name }
+
+// Addr is the address of the agent's socket.
+func (a *Agent) Addr() net.Addr { return a.endpoint.Addr() }
+
+// Map is the agent's live network map.
+func (a *Agent) Map() *netmap.Map { return a.netmap }
+
+// Groups are the agent's share in groups, for clients in the same process.
+func (a *Agent) Groups() *group.Groups { return a.groups }
+
+// Leave makes Run leave the cluster in good order and return.
+func (a *Agent) Leave() { a.leaveOne.Do(func() { close(a.leave) }) }
+
+// Close releases what New took, of an agent that never ran.
+func (a *Agent) Close() {
+	if a.api != nil {
+		a.api.Close()
+	}
+	if a.endpoint != nil {
+		a.endpoint.Close()
+		a.endpoint.Run(context.Background()) // a closed endpoint's Run only cleans up
+	} else if a.opts.Conn != nil {
+		a.opts.Conn.Close()
+	}
+	a.unlock()
+}
+
+// errLeft ends Run's tasks after Leave.
+var errLeft = errors.New("left the cluster")
+
+// Run is the agent until ctx ends or [Agent.Leave] is called; it leaves the cluster in
+// good order. When it returns, everything that the agent started has ended.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.unlock()
+	a.started = time.Now()
+	tasks, ctx := errgroup.WithContext(ctx)
+	// The network and membership go last: groups say goodbye over the one, and the
+	// agent over the other.
+	netCtx, closeNet := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeNet()
+	memCtx, endMembership := context.WithCancel(netCtx)
+	defer endMembership()
+	network := inBackground(func() error { return a.endpoint.Run(netCtx) })
+	gossip := inBackground(func() error { return a.members.Run(memCtx) })
+	tasks.Go(func() error {
+		select {
+		case <-a.leave:
+			return errLeft
+		case <-network.done:
+			return fmt.Errorf("the network edge ended: %w", network.err)
+		case <-gossip.done:
+			return fmt.Errorf("membership ended: %w", gossip.err)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	tasks.Go(func() error { return a.serveAPI(ctx) })
+	tasks.Go(func() error { return a.groups.Run(ctx) })
+	tasks.Go(func() error { return a.prober.Run(ctx) })
+	tasks.Go(func() error { a.mapSync.run(ctx); return nil })
+	tasks.Go(func() error { return a.joinSeeds(ctx) })
+	a.log.Info("agent is up", "host", a.name, "site", a.opts.Identity.Settings.Site,
+		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())
+	err := tasks.Wait()
+	if len(a.others()) > 0 {
+		if leaveErr := a.members.Leave(memCtx); leaveErr != nil {
+			a.log.Debug("leaving", "err", leaveErr)
+		}
+	}
+	endMembership()
+	<-gossip.done
+	closeNet()
+	<-network.done
+	a.log.Info("agent is down", "host", a.name)
+	if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// A background task ends on its own; err is set before done is closed.
+type background struct {
+	done chan struct{}
+	err  error
+}
+
+func inBackground(f func() error) *background {
+	b := &background{done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.err = f()
+	}()
+	return b
+}
+
+// joinSeeds makes this host known at the seeds. Membership goes on trying those that
+// do not answer; what will not get better by itself ends the agent.
+func (a *Agent) joinSeeds(ctx context.Context) error {
+	if len(a.opts.Seeds) == 0 {
+		return nil
+	}
+	addrs := make([]netip.AddrPort, len(a.opts.Seeds))
+	for i, s := range a.opts.Seeds {
+		var err error
+		if addrs[i], err = netip.ParseAddrPort(s); err != nil {
+			return fmt.Errorf("seed %q: %w", s, err)
+		}
+	}
+	n, err := a.members.Join(ctx, addrs)
+	var advertise *membership.AdvertiseError
+	var taken *membership.NameTakenError
+	switch {
+	case errors.As(err, &advertise), errors.As(err, &taken):
+		return err
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		a.log.Warn("no seed answered yet, still trying", "err", err)
+	default:
+		a.log.Info("joined", "members", n)
+	}
+	return nil
+}
+
+// serveAPI answers local clients until ctx ends.
+func (a *Agent) serveAPI(ctx context.Context) error {
+	srv := &http.Server{
+		Handler:           a.newService(ctx),
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true) // gRPC clients speak nothing else
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(a.api) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("local API: %w", err)
+	case <-ctx.Done():
+	}
+	// Calls under way end by themselves: their context has.
+	quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if srv.Shutdown(quiet) != nil {
+		srv.Close()
+	}
+	<-done
+	return nil
+}

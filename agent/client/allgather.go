@@ -1,0 +1,188 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sys/unix"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+)
+
+// Options are the choices of one operation. All ranks give the same Algorithm.
+type Options struct {
+	// Algorithm names the schedule; empty leaves the choice to the agent.
+	Algorithm string
+	// Timeout ends the operation, and with it the group, if it takes longer. Zero means none.
+	Timeout time.Duration
+	// Progress, if not nil, is told from time to time how many bytes of the result have
+	// arrived at this host, and how many will.
+	Progress func(done, total uint64)
+}
+
+// A Result holds the blocks of all ranks in rank order.
+type Result struct {
+	Data   []byte // mapped, read-only; valid until Close
+	Sizes  []int64
+	Report *apiv1.Report
+}
+
+// Close unmaps Data.
+func (r *Result) Close() error {
+	if r.Data == nil {
+		return nil
+	}
+	err := unix.Munmap(r.Data)
+	r.Data = nil
+	return err
+}
+
+// Allgather contributes block and returns the blocks of all ranks.
+func (r *Rank) Allgather(ctx context.Context, block []byte, opts Options) (*Result, error) {
+	resp, err := r.allgather(ctx, int64(len(block)), func(f *os.File) error {
+		_, err := f.WriteAt(block, 0)
+		return err
+	}, opts)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(resp.Spool)
+	if err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	defer f.Close()
+	out := &Result{Report: resp.Report, Sizes: make([]int64, len(resp.Sizes))}
+	var total int64
+	for i, n := range resp.Sizes {
+		out.Sizes[i] = int64(n)
+		total += int64(n)
+	}
+	if total == 0 {
+		return out, nil
+	}
+	out.Data, err = unix.Mmap(int(f.Fd()), 0, int(total), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map result %s: %w", resp.Spool, err)
+	}
+	return out, nil
+}
+
+// AllgatherFile contributes the content of the file in and writes the blocks of all
+// ranks to the file out, which appears only when it is whole. An error names the path
+// that is at fault.
+func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) (*apiv1.Report, error) {
+	src, err := os.Open(in)
+	if err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	defer src.Close()
+	info, err := src.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("input %s: not a regular file", in)
+	}
+	// Made before anything is moved: that the place cannot be written is better known now.
+	dst, err := os.CreateTemp(filepath.Dir(out), "."+filepath.Base(out)+".*.part")
+	if err != nil {
+		return nil, fmt.Errorf("output: %w", err)
+	}
+	defer os.Remove(dst.Name())
+	defer dst.Close()
+	resp, err := r.allgather(ctx, info.Size(), func(f *os.File) error {
+		n, err := io.Copy(f, io.LimitReader(src, info.Size()))
+		if err == nil && n < info.Size() {
+			err = fmt.Errorf("input %s shrank from %d to %d bytes", in, info.Size(), n)
+		}
+		return err
+	}, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := copyResult(dst, resp.Spool, out); err != nil {
+		return nil, err
+	}
+	return resp.Report, nil
+}
+
+// copyResult fills dst from the spool and gives it its name.
+func copyResult(dst *os.File, spool, out string) error {
+	src, err := os.Open(spool)
+	if err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	defer src.Close()
+	if _, err := io.Copy(dst, src); err != nil {
+		return fmt.Errorf("output %s: %w", out, err)
+	}
+	if err := dst.Chmod(0o644); err != nil {
+		return fmt.Errorf("output %s: %w", out, err)
+	}
+	if err := dst.Close(); err != nil {
+		return fmt.Errorf("output %s: %w", out, err)
+	}
+	if err := os.Rename(dst.Name(), out); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	return nil
+}
+
+// allgather hands the payload over by a spool file that fill writes, and runs the operation.
+func (r *Rank) allgather(ctx context.Context, size int64, fill func(*os.File) error, opts Options) (*apiv1.AllgatherResponse, error) {
+	room, err := r.c.api.Spool(ctx, connect.NewRequest(&apiv1.SpoolRequest{Job: r.job, Rank: r.rank, Bytes: uint64(size)}))
+	if err != nil {
+		return nil, r.lost(err)
+	}
+	f, err := os.OpenFile(room.Msg.Path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("hand over the input: %w", err)
+	}
+	err = fill(f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hand over the input: %w", err)
+	}
+	defer r.reportProgress(ctx, opts.Progress)()
+	resp, err := r.c.api.Allgather(ctx, connect.NewRequest(&apiv1.AllgatherRequest{
+		Job: r.job, Rank: r.rank, Input: &apiv1.AllgatherRequest_Spool{Spool: room.Msg.Path},
+		Algorithm: opts.Algorithm, TimeoutSeconds: opts.Timeout.Seconds(),
+	}))
+	if err != nil {
+		return nil, r.lost(err)
+	}
+	return resp.Msg, nil
+}
+
+// reportProgress asks the agent now and then how far it is, until stop is called.
+func (r *Rank) reportProgress(ctx context.Context, report func(done, total uint64)) (stop func()) {
+	if report == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			p, err := r.c.api.Progress(ctx, connect.NewRequest(&apiv1.ProgressRequest{Job: r.job, Rank: r.rank}))
+			if err == nil && p.Msg.BytesTotal > 0 {
+				report(p.Msg.BytesDone, p.Msg.BytesTotal)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}

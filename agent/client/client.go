@@ -1,0 +1,164 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
+)
+
+// A Client talks to the agent on this host. Its methods may be called concurrently.
+type Client struct {
+	api  apiv1connect.AgentServiceClient
+	http *http.Client
+}
+
+// New returns a client of the agent whose Unix socket is at path. Nothing is dialed yet.
+func New(path string) *Client {
+	return NewDialer(func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	})
+}
+
+// NewDialer returns a client whose connections dial makes.
+func NewDialer(dial func(ctx context.Context) (net.Conn, error)) *Client {
+	h := &http.Client{Transport: &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableCompression: true,
+	}}
+	return &Client{api: apiv1connect.NewAgentServiceClient(h, "http://gridagent"), http: h}
+}
+
+// API is the whole local API.
+func (c *Client) API() apiv1connect.AgentServiceClient { return c.api }
+
+// Close lets go of idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// A GroupError ended the rank's group. Every rank gets the same one.
+type GroupError struct {
+	Kind  string // rank_lost, host_lost, mismatch, cancelled or internal
+	Rank  int    // -1 where no rank is to blame
+	Host  string
+	Cause string
+	text  string
+}
+
+func (e *GroupError) Error() string { return e.text }
+
+// asGroupError finds the failure that an error of the API carries.
+func asGroupError(err error) error {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		return err
+	}
+	for _, d := range ce.Details() {
+		v, valueErr := d.Value()
+		if f, ok := v.(*apiv1.Failure); ok && valueErr == nil {
+			return &GroupError{Kind: f.Kind, Rank: int(f.Rank), Host: f.Host, Cause: f.Cause, text: ce.Message()}
+		}
+	}
+	return err
+}
+
+// A Rank is this program's place in a group.
+type Rank struct {
+	c      *Client
+	job    string
+	rank   uint32
+	hosts  []string
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the stream has ended, after err is set
+	err    error
+}
+
+// JoinOptions are the optional part of a Join.
+type JoinOptions struct {
+	// Waiting, if not nil, is told how many ranks have joined so far.
+	Waiting func(present int)
+}
+
+// Join enters rank of ranks into the group of job and returns when all have joined.
+// The rank is held until Close, or until ctx ends.
+func (c *Client) Join(ctx context.Context, job string, rank, ranks int, opts ...JoinOptions) (*Rank, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := c.api.Join(ctx, connect.NewRequest(&apiv1.JoinRequest{Job: job, Rank: uint32(rank), Ranks: uint32(ranks)}))
+	if err != nil {
+		cancel()
+		return nil, asGroupError(err)
+	}
+	r := &Rank{c: c, job: job, rank: uint32(rank), cancel: cancel, ended: make(chan struct{})}
+	for stream.Receive() {
+		switch e := stream.Msg().Event.(type) {
+		case *apiv1.GroupEvent_Waiting:
+			for _, o := range opts {
+				if o.Waiting != nil {
+					o.Waiting(int(e.Waiting.RanksPresent))
+				}
+			}
+		case *apiv1.GroupEvent_Formed:
+			r.hosts = e.Formed.Hosts
+			go r.watch(stream)
+			return r, nil
+		}
+	}
+	err = stream.Err()
+	cancel()
+	stream.Close()
+	if err == nil {
+		err = errors.New("the agent ended the call")
+	}
+	return nil, asGroupError(err)
+}
+
+// watch holds the stream that is the rank's life line. Close ends it.
+func (r *Rank) watch(stream *connect.ServerStreamForClient[apiv1.GroupEvent]) {
+	defer close(r.ended)
+	for stream.Receive() {
+	}
+	r.err = asGroupError(stream.Err())
+	stream.Close()
+}
+
+// Hosts returns the host of each rank. The caller must not modify it.
+func (r *Rank) Hosts() []string { return r.hosts }
+
+// Ended is closed when the group is over for this rank; Err then tells why.
+func (r *Rank) Ended() <-chan struct{} { return r.ended }
+
+// Err returns what ended the group, once Ended is closed.
+func (r *Rank) Err() error {
+	select {
+	case <-r.ended:
+		return r.err
+	default:
+		return nil
+	}
+}
+
+// Close leaves the group. If an operation of the rank is running, the rank is lost to
+// the others.
+func (r *Rank) Close() error {
+	r.cancel()
+	<-r.ended
+	return nil
+}
+
+// lost prefers the group's failure over the broken call that it caused.
+func (r *Rank) lost(err error) error {
+	err = asGroupError(err)
+	var ge *GroupError
+	if errors.As(err, &ge) {
+		return err
+	}
+	if c := connect.CodeOf(err); c == connect.CodeUnavailable || c == connect.CodeUnknown {
+		return fmt.Errorf("the agent on this host is gone: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,15 @@
+// Package client lets a program be a rank of a gridagent group.
+//
+//	c := client.New("/run/gridagent/agent.sock")
+//	r, err := c.Join(ctx, "job-17", rank, ranks) // returns when all ranks have joined
+//	defer r.Close()
+//	res, err := r.Allgather(ctx, block, client.Options{})
+//	defer res.Close()
+//	use(res.Data) // the blocks of all ranks, in rank order
+//
+// Payloads go by shared memory: the agent makes a file, both sides map or copy it.
+// An error that ended the group is a [*GroupError], the same at every rank.
+//
+// Place in the flow: outside the daemon, over the local API of package agent; what
+// other languages bind to is that API itself (docs/api.md).
+package client

@@ -1,0 +1,340 @@
+package membership
+
+import (
+	"testing"
+	"time"
+)
+
+func TestOneView(t *testing.T) {
+	for _, hosts := range [][]int{{1, 2}, {3, 2}, {4, 1, 2}, {8, 4, 8}} {
+		inBubble(t, func(t *testing.T) {
+			g := newGrid(t, hosts...)
+			defer g.close()
+			var nodes []*node
+			for i, k := range hosts {
+				for j := range k {
+					nodes = append(nodes, g.start(string(rune('a'+i))+string(rune('0'+j))))
+				}
+			}
+			defer stopAll(nodes)
+			for _, n := range nodes[1:] {
+				n.join(t, nodes[0])
+			}
+			took := agree(t, 10*time.Second, nodes, names(nodes))
+			t.Logf("%d hosts agree after %v", len(nodes), took)
+			time.Sleep(time.Minute)
+			agree(t, 0, nodes, names(nodes)) // and stay so
+			for _, n := range nodes {
+				for _, m := range n.Members() {
+					if m.Site != m.Name[:1] || m.Started.IsZero() {
+						t.Errorf("%s: metadata of %s: %+v", n.host, m.Name, m.Meta)
+					}
+					if m.Name == n.host {
+						continue
+					}
+					if a, ok := n.Resolve(m.Name); !ok || addrPort(a) != m.Addr {
+						t.Errorf("%s: resolve %s: %v", n.host, m.Name, a)
+					}
+				}
+				if s := n.Stats(); s.Dropped+s.DroppedStreams+s.Refused > 0 || s.Received == 0 {
+					t.Errorf("%s: %+v", n.host, s)
+				}
+			}
+			a0 := nodes[0]
+			for _, n := range nodes[1:] { // 40 ms and a little between sites, 200 µs within
+				d, ok := a0.rtts.Load(n.host)
+				if !ok {
+					continue // not every pair is probed in a minute
+				}
+				rtt := d.(time.Duration)
+				if far := n.host[0] != 'a'; far && (rtt < 40*time.Millisecond || rtt > 60*time.Millisecond) || !far && (rtt < 200*time.Microsecond || rtt > 10*time.Millisecond) {
+					t.Errorf("round trip a0 to %s: %v", n.host, rtt)
+				}
+			}
+		})
+	}
+}
+
+// The bound is what profile.go promises; the issue wants about 15 s in small clusters.
+func TestDeathIsNoticed(t *testing.T) {
+	for _, hosts := range [][]int{{1, 1}, {2, 1}, {2, 2}, {3, 3}, {8, 4, 8}} {
+		for round := range 3 {
+			inBubble(t, func(t *testing.T) {
+				g := newGrid(t, hosts...)
+				defer g.close()
+				nodes := g.startAll(hosts...)
+				agree(t, 10*time.Second, nodes, names(nodes))
+				time.Sleep(20*time.Second + time.Duration(round)*700*time.Millisecond)
+				dead, rest := nodes[len(nodes)-1], nodes[:len(nodes)-1]
+				dead.kill()
+				defer stopAll(rest)
+				t.Logf("%d hosts: noticed by all after %v", len(nodes), agree(t, 17*time.Second, rest, names(rest)))
+				for _, n := range rest {
+					if got := n.view(Failed); got != dead.host {
+						t.Errorf("%s: failed %q, want %q", n.host, got, dead.host)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestLeaveIsPrompt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 3, 3)
+		defer g.close()
+		nodes := g.startAll(3, 3)
+		agree(t, 10*time.Second, nodes, names(nodes))
+		time.Sleep(10 * time.Second)
+		gone, rest := nodes[2], nodes
+		rest = append(append([]*node{}, nodes[:2]...), nodes[3:]...)
+		defer stopAll(rest)
+		begin := time.Now()
+		if err := gone.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+		took := time.Since(begin)
+		gone.stop()
+		if took > 4*time.Second {
+			t.Errorf("leaving took %v", took)
+		}
+		t.Logf("leaving took %v, all knew %v later", took, agree(t, 2*time.Second, rest, names(rest)))
+		time.Sleep(time.Minute) // and nobody calls it back, or finds it dead
+		for _, n := range rest {
+			if n.view(Left) != gone.host || n.view(Failed) != "" {
+				t.Errorf("%s: left %q, failed %q, want %s to have left", n.host, n.view(Left), n.view(Failed), gone.host)
+			}
+		}
+		back := g.start(gone.host, func(c *Config) { c.Peers = <-gone.disk }) // and it may return
+		defer back.stop()
+		agree(t, 20*time.Second, append(rest, back), names(nodes))
+		if _, err := New(Config{Endpoint: back.ep, Name: "x", Advertise: back.addr}); err == nil {
+			t.Error("a membership without a key")
+		}
+	})
+}
+
+// memberlist#222: after a long split both sides have marked each other dead and
+// memberlist alone never merges them again.
+func TestSplitHeals(t *testing.T) {
+	for _, cut := range []time.Duration{20 * time.Second, 3 * time.Minute, time.Hour} {
+		inBubble(t, func(t *testing.T) {
+			g := newGrid(t, 3, 3)
+			defer g.close()
+			nodes := g.startAll(3, 3)
+			defer stopAll(nodes)
+			agree(t, 10*time.Second, nodes, names(nodes))
+			time.Sleep(30 * time.Second)
+			if err := g.net.Cut("a", "b"); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			a, b := nodes[:3], nodes[3:]
+			agree(t, 40*time.Second, a, "a0 a1 a2")
+			agree(t, 40*time.Second, b, "b0 b1 b2")
+			t.Logf("sides apart after %v", time.Since(begin))
+			time.Sleep(cut)
+			if err := g.net.Heal("a", "b"); err != nil {
+				t.Fatal(err)
+			}
+			// A try that began just before the heal ends after 10 s; the next comes within
+			// 22.5 s of it; a second exchange follows within 4.5 s, and gossip.
+			took := agree(t, 50*time.Second, nodes, names(nodes))
+			t.Logf("cut for %v: one view %v after the heal", cut, took)
+		})
+	}
+}
+
+// A host alone, whose seeds are not there yet, and an agent that restarts with
+// nothing but what it remembered, must both come in without help.
+func TestComesInLater(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 2, 1)
+		defer g.close()
+		a0 := g.start("a0")
+		ghost, err := g.net.Addr("b0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed := addrAt(ghost, a0.addr.Port())
+		if n, err := a0.Join(t.Context(), seed); n != 0 || err == nil {
+			t.Errorf("joined a host that is not there: %d, %v", n, err)
+		}
+		b0 := g.start("b0")
+		took := agree(t, time.Minute, []*node{a0, b0}, "a0 b0")
+		t.Logf("the seed was found %v after it came", took)
+		time.Sleep(2 * time.Second)
+		a0.stop()
+		agree(t, 20*time.Second, []*node{b0}, "b0")
+		a0 = g.start("a0", func(c *Config) { c.Peers = <-a0.disk })
+		if got := a0.view(Unseen); got != "b0" {
+			t.Errorf("remembers %q, want b0", got)
+		}
+		agree(t, 10*time.Second, []*node{a0, b0}, "a0 b0")
+		a0.stop()
+		b0.stop()
+	})
+}
+
+// A second cluster on the same wire: its gossip is counted and logged once, its
+// streams are refused by TLS, and nobody changes his mind.
+func TestForeignGossipIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		ours, theirs := newGrid(t, 2, 1), newGrid(t, 1)
+		theirs.close() // only its keys are wanted
+		theirs.net = ours.net
+		defer ours.close()
+		a0, a1 := ours.start("a0"), ours.start("a1")
+		a1.join(t, a0)
+		agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+		b0 := theirs.start("b0")
+		defer stopAll([]*node{a0, a1, b0})
+		if _, err := b0.Join(t.Context(), addrs(a0)); err == nil {
+			t.Error("a member of another cluster joined")
+		} else if !contains(err, "certificate") {
+			t.Errorf("join of another cluster: %v", err)
+		}
+		for range 50 { // gossip proper
+			b0.transport.WriteTo(sealed(t, theirs.key), a0.addr.String())
+			b0.transport.WriteTo([]byte("hello"), a0.addr.String())
+		}
+		time.Sleep(30 * time.Second)
+		got := a0.Refused()
+		if len(got) != 1 || got[0].From != b0.addr || got[0].Packets != 100 || a0.Stats().Refused != 100 {
+			t.Errorf("refused: %+v, want 100 packets from %v", got, b0.addr)
+		}
+		if n := ours.logs.count("on=a0", "gossip refused", b0.addr.String()); n != 1 {
+			t.Errorf("logged %d times, want once", n)
+		}
+		agree(t, 0, []*node{a0, a1}, "a0 a1")
+		agree(t, 0, []*node{b0}, "b0")
+		if s := a1.Stats(); s.Refused != 0 {
+			t.Errorf("a1 refused %d packets", s.Refused)
+		}
+	})
+}
+
+// The keys of all hosts change one after the other, and nobody is lost.
+func TestKeysRotate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 3, 2)
+		defer g.close()
+		nodes := g.startAll(3, 2)
+		defer stopAll(nodes)
+		agree(t, 10*time.Second, nodes, names(nodes))
+		old, fresh := g.key, make([]byte, 32)
+		fresh[0] = 1
+		for _, keys := range [][][]byte{{old, fresh}, {fresh, old}, {fresh}} {
+			for _, n := range nodes {
+				if err := n.SetKeys(keys); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				agree(t, 0, nodes, names(nodes))
+			}
+		}
+		for _, n := range nodes {
+			if r := n.Refused(); len(r) > 0 {
+				t.Errorf("%s refused %+v", n.host, r)
+			}
+			if foreign(sealed(t, old), n.keys.GetKeys()) == "" {
+				t.Errorf("%s still takes the old key", n.host)
+			}
+			if err := n.SetKeys([][]byte{make([]byte, 16)}); err == nil {
+				t.Errorf("%s took a key of 16 bytes", n.host)
+			}
+		}
+	})
+}
+
+// Two hosts under one name: the second is told, the first is not evicted.
+func TestNameConflict(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 3)
+		defer g.close()
+		a0, a1 := g.start("a0"), g.start("a1")
+		a1.join(t, a0)
+		agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+		conn, err := g.net.Listen("a2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin := startOn(t, g, conn, "a1")
+		_, err = twin.Join(t.Context(), addrs(a0))
+		var taken *NameTakenError
+		if !asError(err, &taken) || taken.By != a1.addr || taken.Ours != twin.addr {
+			t.Errorf("join: %v, want the name to be taken by %v", err, a1.addr)
+		}
+		time.Sleep(30 * time.Second)
+		if a, ok := a0.Resolve("a1"); !ok || addrPort(a) != a1.addr {
+			t.Errorf("a1 is thought to be at %v, want %v", a, a1.addr)
+		}
+		agree(t, 0, []*node{a0, a1}, "a0 a1")
+		if g.logs.count("on=a0", "two hosts under one name", twin.addr.String()) != 1 {
+			t.Error("a0 did not say that two hosts have one name, or not once")
+		}
+		// The host dies, and its successor at the other address is let in by itself.
+		a1.kill()
+		begin := time.Now()
+		agree(t, 90*time.Second, []*node{a0, twin}, "a0 a1")
+		for a0at, _ := a0.Resolve("a1"); addrPort(a0at) != twin.addr; a0at, _ = a0.Resolve("a1") {
+			if time.Since(begin) > 90*time.Second {
+				t.Fatalf("a1 is still thought to be at %v", a0at)
+			}
+			time.Sleep(time.Second)
+		}
+		t.Logf("the successor had the name after %v", time.Since(begin))
+		twin.stop()
+		a0.stop()
+	})
+}
+
+// When Run returns, a stream or packet that comes late must not be kept, and calls
+// must not hang.
+func TestAfterTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 2)
+		defer g.close()
+		a0, a1 := g.start("a0"), g.start("a1")
+		a1.join(t, a0)
+		agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+		a1.stop()
+		if err := a1.Leave(t.Context()); err != ErrClosed {
+			t.Errorf("leave: %v", err)
+		}
+		if _, err := a1.Join(t.Context(), addrs(a0)); err != ErrClosed {
+			t.Errorf("join: %v", err)
+		}
+		a1.transport.handlePacket(sealed(t, g.key), a0.ep.Addr(), time.Now())
+		if n := len(a1.transport.packets) + len(a1.transport.streams) + len(a1.transport.conns); n != 0 {
+			t.Errorf("%d packets and streams are kept", n)
+		}
+		if _, err := a1.transport.DialTimeout(a0.addr.String(), time.Second); err == nil {
+			t.Error("dialed after the end")
+		}
+		if got := a1.view(Alive); got != "a0 a1" {
+			t.Errorf("the last view was lost: %q", got)
+		}
+		a0.stop()
+	})
+}
+
+// Cancelling everything in the middle of joins must end everything.
+func TestStopWhileJoining(t *testing.T) {
+	for delay := range 12 {
+		inBubble(t, func(t *testing.T) {
+			g := newGrid(t, 2, 1)
+			defer g.close()
+			a0, b0 := g.start("a0"), g.start("b0")
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				b0.Join(t.Context(), append(addrs(a0), addrs(a0)...)) // fails or not, but ends
+			}()
+			time.Sleep(time.Duration(delay) * 15 * time.Millisecond)
+			b0.stop()
+			<-done
+			a0.stop()
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package membership
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Meta is what a host says of itself in gossip.
+type Meta struct {
+	Site    string    // the operator's label, at most 63 bytes
+	HoldsCA bool      // the cluster's authority lives there: it can admit hosts
+	Leaving bool      // it is about to leave, on purpose
+	Started time.Time // when the agent began, whole seconds; zero if not told
+}
+
+// The encoding: version 1, a byte of flags, the start as a uvarint of Unix seconds
+// (0: not told), the site's length as a byte, the site. Bytes that follow are for
+// later releases and are skipped, so a field can be added without a new version.
+const (
+	metaVersion = 1
+
+	flagHoldsCA = 1 << 0
+	flagLeaving = 1 << 1
+
+	maxSite = 63
+)
+
+// appendTo encodes m. A site that is too long is cut: metadata must never be what
+// keeps a host out.
+func (m Meta) appendTo(b []byte) []byte {
+	var flags byte
+	if m.HoldsCA {
+		flags |= flagHoldsCA
+	}
+	if m.Leaving {
+		flags |= flagLeaving
+	}
+	var started uint64
+	if s := m.Started.Unix(); !m.Started.IsZero() && s > 0 {
+		started = uint64(s)
+	}
+	site := m.Site[:min(len(m.Site), maxSite)]
+	b = append(b, metaVersion, flags)
+	b = binary.AppendUvarint(b, started)
+	b = append(b, byte(len(site)))
+	return append(b, site...)
+}
+
+// parseMeta reads what [Meta.appendTo] wrote.
+func parseMeta(b []byte) (Meta, error) {
+	if len(b) > memberlist.MetaMaxSize {
+		return Meta{}, fmt.Errorf("node metadata of %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
+	}
+	if len(b) < 2 {
+		return Meta{}, fmt.Errorf("node metadata of %d bytes is too short", len(b))
+	}
+	if b[0] != metaVersion {
+		return Meta{}, fmt.Errorf("node metadata of version %d, this release reads %d", b[0], metaVersion)
+	}
+	m := Meta{HoldsCA: b[1]&flagHoldsCA != 0, Leaving: b[1]&flagLeaving != 0}
+	started, n := binary.Uvarint(b[2:])
+	if n <= 0 || started > 1<<40 { // the year 36812
+		return Meta{}, errors.New("node metadata: start time out of range")
+	}
+	if started > 0 {
+		m.Started = time.Unix(int64(started), 0).UTC()
+	}
+	b = b[2+n:]
+	if len(b) == 0 || int(b[0]) > maxSite || len(b) < 1+int(b[0]) {
+		return Meta{}, errors.New("node metadata: site is cut off or too long")
+	}
+	m.Site = string(b[1 : 1+int(b[0])])
+	for _, r := range m.Site { // it goes to terminals
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return Meta{}, fmt.Errorf("node metadata: site %q is not printable", m.Site)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,157 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const (
+	maxSeeds     = 64
+	rejoinFanout = 3 // members tried a round
+	joinEnough   = 3 // members that must answer a join
+	// settle is the pause after a round in which somebody answered. The first state
+	// exchange after a split makes both sides object to their own death; only the
+	// next one carries the objections across.
+	settle = 3 * time.Second
+	// saveDelay gathers the changes of a moment into one write.
+	saveDelay = time.Second
+)
+
+func (m *Membership) addSeeds(addrs []netip.AddrPort) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range addrs {
+		if !slices.Contains(m.seeds, a) && a != m.cfg.Advertise && len(m.seeds) < maxSeeds {
+			m.seeds = append(m.seeds, a)
+		}
+	}
+}
+
+// rejoin tries lost members again, for as long as the agent lives: memberlist
+// forgets the dead, and the sides of a long split would never meet (memberlist#222).
+func (m *Membership) rejoin(ctx context.Context) {
+	pause := settle / 3 // at start the remembered members are all lost
+	for sleep(ctx, m.jitter(pause)) {
+		if m.delegate.leaving.Load() {
+			return
+		}
+		pause = m.cfg.Rejoin
+		targets := m.targets()
+		if len(targets) == 0 {
+			continue
+		}
+		n, err := m.contact(ctx, targets)
+		if n > 0 {
+			pause = settle
+		}
+		m.log.Debug("tried lost members again", "targets", targets, "answered", n, "err", err)
+	}
+}
+
+// targets returns whom to try this round, as memberlist wants them: NAME/IP:PORT.
+func (m *Membership) targets() []string {
+	lost, company := m.table.lost(m.cfg.Rand, rejoinFanout)
+	var out []string
+	for _, e := range lost {
+		if m.checkReach(e.Addr) == nil {
+			out = append(out, e.Name+"/"+e.Addr.String())
+		}
+	}
+	if company {
+		return out
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.seeds {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// contact exchanges states with targets, in order, until enough have answered. It
+// returns how many did, and nil if any.
+func (m *Membership) contact(ctx context.Context, targets []string) (int, error) {
+	select {
+	case m.joining <- struct{}{}:
+		defer func() { <-m.joining }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	var failed []error
+	answered := 0
+	for _, target := range targets {
+		if ctx.Err() != nil {
+			failed = append(failed, context.Cause(ctx))
+			break
+		}
+		m.delegate.takeMergeErr()
+		n, err := m.list.Join([]string{target})
+		answered += n
+		if answered >= joinEnough {
+			break
+		}
+		if refused := m.delegate.takeMergeErr(); refused != nil {
+			err = refused
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("join %s: %w", target, err))
+		}
+	}
+	if answered > 0 {
+		return answered, nil
+	}
+	return 0, errors.Join(failed...)
+}
+
+// jitter spreads d over [d/2, 3d/2), so that hosts that were cut off together do not
+// all come back together. Only the rejoin goroutine draws.
+func (m *Membership) jitter(d time.Duration) time.Duration {
+	return d/2 + time.Duration(m.cfg.Rand.Int64N(int64(d)))
+}
+
+// sleep waits for d; it reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// remember saves the peers after they have changed, and once more at the end.
+func (m *Membership) remember(ctx context.Context) {
+	changes, stop := m.table.subscribe()
+	defer stop()
+	var saved uint64
+	save := func() {
+		peers, version := m.table.peers(time.Now())
+		if version == saved {
+			return
+		}
+		if err := m.cfg.Save(peers); err != nil {
+			m.log.Error("peers not remembered", "err", err)
+			return // tried again with the next change
+		}
+		saved = version
+	}
+	for {
+		select {
+		case <-changes:
+			if !sleep(ctx, saveDelay) {
+				save()
+				return
+			}
+			save()
+		case <-ctx.Done():
+			save()
+			return
+		}
+	}
+}

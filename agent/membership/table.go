@@ -1,0 +1,196 @@
+package membership
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A State is what is believed of a member.
+type State int
+
+const (
+	// Unseen is remembered from an earlier run and not heard of in this one.
+	Unseen State = iota
+	// Alive takes part in gossip; it may be under suspicion.
+	Alive
+	// Failed does not answer: it died, or a split is between us.
+	Failed
+	// Left said that it was leaving.
+	Left
+)
+
+func (s State) String() string {
+	switch s {
+	case Unseen:
+		return "unseen"
+	case Alive:
+		return "alive"
+	case Failed:
+		return "failed"
+	case Left:
+		return "left"
+	}
+	return "unknown"
+}
+
+// A Member is a host of the cluster, as gossip has it.
+type Member struct {
+	Name  string
+	Addr  netip.AddrPort
+	State State
+	Since time.Time // of State, on this host's clock; for Unseen, when it was last alive
+	Meta
+}
+
+const (
+	// leftMemory is how long a member that left is shown, and remembered on disk.
+	leftMemory = 24 * time.Hour
+	// maxGone bounds the members that are kept although they are not alive.
+	maxGone = 1024
+)
+
+// A table holds what is known of all members. memberlist's own list is no
+// substitute: it forgets the dead, and reading it while it changes is a race.
+type table struct {
+	self string
+
+	mu      sync.Mutex // guards the fields below; held for map operations only
+	members map[string]Member
+	version uint64 // counts changes
+	subs    map[chan struct{}]struct{}
+}
+
+func newTable(self string, peers []Peer) *table {
+	t := &table{self: self, members: make(map[string]Member), subs: make(map[chan struct{}]struct{})}
+	for _, p := range peers {
+		if p.Name != self {
+			t.members[p.Name] = Member{Name: p.Name, Addr: p.Addr, State: Unseen, Since: p.Seen, Meta: Meta{Site: p.Site}}
+		}
+	}
+	t.prune(time.Now())
+	return t
+}
+
+// set stores m and returns what was there before. An address belongs to one host:
+// a member that was lost there under another name is forgotten.
+func (t *table) set(m Member) (old Member, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, known = t.members[m.Name]
+	if known && old == m {
+		return old, known
+	}
+	if m.State == Alive {
+		for name, o := range t.members {
+			if o.Addr == m.Addr && name != m.Name && o.State != Alive {
+				delete(t.members, name)
+			}
+		}
+	}
+	t.members[m.Name] = m
+	t.prune(m.Since)
+	t.changed()
+	return old, known
+}
+
+// prune forgets who left long ago, and the longest gone beyond maxGone.
+func (t *table) prune(now time.Time) {
+	var gone []Member
+	for name, m := range t.members {
+		switch {
+		case m.State == Left && now.Sub(m.Since) > leftMemory:
+			delete(t.members, name)
+		case m.State != Alive:
+			gone = append(gone, m)
+		}
+	}
+	if len(gone) <= maxGone {
+		return
+	}
+	slices.SortFunc(gone, func(a, b Member) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name)) })
+	for _, m := range gone[:len(gone)-maxGone] {
+		delete(t.members, m.Name)
+	}
+}
+
+// changed tells the subscribers; one that has not looked since the last change has
+// a signal waiting already.
+func (t *table) changed() {
+	t.version++
+	for ch := range t.subs {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (t *table) get(name string) (Member, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m, ok := t.members[name]
+	return m, ok
+}
+
+// list returns a copy, sorted by name, and the number of changes so far.
+func (t *table) list() ([]Member, uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]Member, 0, len(t.members))
+	for _, m := range t.members {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	return out, t.version
+}
+
+// lost returns up to n members, drawn by rng, that should be alive and are not, and
+// whether any other member is alive.
+func (t *table) lost(rng *rand.Rand, n int) (lost []Member, company bool) {
+	all, _ := t.list()
+	for _, m := range all {
+		switch m.State {
+		case Failed, Unseen:
+			lost = append(lost, m)
+		case Alive:
+			company = company || m.Name != t.self
+		}
+	}
+	rng.Shuffle(len(lost), func(i, j int) { lost[i], lost[j] = lost[j], lost[i] })
+	return lost[:min(n, len(lost))], company
+}
+
+// peers returns what is worth remembering: everyone but this host.
+func (t *table) peers(now time.Time) ([]Peer, uint64) {
+	all, version := t.list()
+	var out []Peer
+	for _, m := range all {
+		if m.Name == t.self {
+			continue
+		}
+		p := Peer{Name: m.Name, Addr: m.Addr, Site: m.Site, Seen: m.Since.UTC().Truncate(time.Second)}
+		if m.State == Alive {
+			p.Seen = now.UTC().Truncate(time.Second)
+		}
+		out = append(out, p)
+	}
+	return out, version
+}
+
+func (t *table) subscribe() (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	ch <- struct{}{} // what there is now is the first change
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.subs[ch] = struct{}{}
+	return ch, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.subs, ch)
+	}
+}

@@ -1,0 +1,225 @@
+package membership
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/gridagent/gridagent/exchange/lane"
+)
+
+const (
+	packetBacklog = 1024 // packets that wait for memberlist, 1.2 MiB at most
+	streamBacklog = 64   // incoming state exchanges that wait for memberlist
+)
+
+// A transport carries memberlist's packets and streams over an endpoint. Nothing of
+// it blocks on memberlist: what memberlist does not take in time is dropped and
+// counted, as a full socket buffer would.
+type transport struct {
+	ep        *lane.Endpoint
+	advertise netip.AddrPort
+	keys      *memberlist.Keyring
+	refused   *refusals
+	resolve   func(name string) (net.Addr, bool)
+
+	ctx    context.Context // ends with stop; bounds every dial
+	cancel context.CancelFunc
+
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+
+	mu    sync.Mutex // guards open and conns, and the sends to streams; never held over I/O
+	open  bool       // memberlist is there to read
+	conns map[*streamConn]struct{}
+
+	received, dropped, droppedStreams atomic.Uint64
+}
+
+var _ memberlist.NodeAwareTransport = (*transport)(nil)
+
+func newTransport(ep *lane.Endpoint, advertise netip.AddrPort, keys *memberlist.Keyring, refused *refusals, resolve func(string) (net.Addr, bool)) *transport {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &transport{
+		ep: ep, advertise: advertise, keys: keys, refused: refused, resolve: resolve,
+		ctx: ctx, cancel: cancel,
+		packets: make(chan *memberlist.Packet, packetBacklog),
+		streams: make(chan net.Conn, streamBacklog),
+		conns:   make(map[*streamConn]struct{}),
+	}
+	ep.HandlePackets(lane.PacketGossip, t.handlePacket)
+	ep.HandleStreams(lane.StreamGossip, t.handleStream)
+	return t
+}
+
+// start lets packets and streams through to memberlist.
+func (t *transport) start() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = true
+}
+
+// handlePacket runs on the endpoint's reading goroutine.
+func (t *transport) handlePacket(p []byte, from net.Addr, at time.Time) {
+	if why := foreign(p, t.keys.GetKeys()); why != "" {
+		t.refused.add(from, why, at)
+		return
+	}
+	t.received.Add(1)
+	t.mu.Lock()
+	open := t.open
+	t.mu.Unlock()
+	if !open {
+		return
+	}
+	select {
+	case t.packets <- &memberlist.Packet{Buf: bytes.Clone(p), From: from, Timestamp: at}:
+	default:
+		t.dropped.Add(1)
+	}
+}
+
+func (t *transport) handleStream(_ context.Context, s *lane.Stream) {
+	c := &streamConn{Stream: s, closed: t.forget}
+	t.mu.Lock()
+	taken := false
+	if t.open {
+		select {
+		case t.streams <- c:
+			t.conns[c] = struct{}{}
+			taken = true
+		default:
+		}
+	}
+	t.mu.Unlock()
+	if !taken {
+		t.droppedStreams.Add(1)
+		s.Abort()
+	}
+}
+
+func (t *transport) forget(c *streamConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.conns, c)
+}
+
+// FinalAdvertiseAddr returns the configured address, whatever memberlist suggests.
+func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.advertise.Addr().AsSlice(), int(t.advertise.Port()), nil
+}
+
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+func (t *transport) StreamCh() <-chan net.Conn           { return t.streams }
+
+func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
+	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress sends a packet. An error is always a *net.OpError of a UDP write:
+// memberlist suspects the peer only on that type, and on any other gives up the
+// probe, so that a host without a route to it would never be found dead.
+func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	at := time.Now()
+	ap, err := netip.ParseAddrPort(a.Addr)
+	if err == nil {
+		err = t.ep.SendPacket(lane.PacketGossip, b, net.UDPAddrFromAddrPort(ap))
+	}
+	if err != nil {
+		return at, &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(ap), Err: err}
+	}
+	return at, nil
+}
+
+func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout opens a stream to a member on its lane 0.
+func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	s, err := t.dial(ctx, a)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err} // as for packets
+	}
+	c := &streamConn{Stream: s, closed: t.forget}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		s.Abort()
+		return nil, net.ErrClosed
+	}
+	t.conns[c] = struct{}{}
+	return c, nil
+}
+
+// dial goes by name where the name is known to be at that address: that finds the
+// lane that exists, also where the peer is behind a translated address.
+func (t *transport) dial(ctx context.Context, a memberlist.Address) (*lane.Stream, error) {
+	ap, err := netip.ParseAddrPort(a.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("address of %q: %w", a.Name, err)
+	}
+	if known, ok := t.resolve(a.Name); ok && addrPort(known) == ap {
+		return t.ep.Open(ctx, a.Name, 0, lane.StreamGossip)
+	}
+	s, err := t.ep.OpenAddr(ctx, net.UDPAddrFromAddrPort(ap), lane.StreamGossip)
+	if err != nil {
+		return nil, err
+	}
+	if a.Name != "" && s.Peer.Name != a.Name {
+		s.Abort()
+		return nil, &lane.IdentityError{Want: a.Name, Got: s.Peer.Name}
+	}
+	return s, nil
+}
+
+// Shutdown ends dials and streams, and what waits for memberlist. It leaves the
+// endpoint open, which is not ours. The channels stay open: memberlist would take a
+// closed one for an endless row of nil packets.
+func (t *transport) Shutdown() error {
+	t.cancel()
+	t.mu.Lock()
+	t.open = false
+	var conns []*streamConn
+	for c := range t.conns {
+		conns = append(conns, c)
+	}
+	clear(t.conns)
+	t.mu.Unlock()
+	for _, c := range conns {
+		c.Abort()
+	}
+	for {
+		select {
+		case <-t.streams: // aborted above
+		case <-t.packets:
+		default:
+			return nil
+		}
+	}
+}
+
+// addrPort returns a as a comparable value, the zero one if it is not IP and port.
+func addrPort(a net.Addr) netip.AddrPort {
+	if a == nil {
+		return netip.AddrPort{}
+	}
+	if u, ok := a.(*net.UDPAddr); ok {
+		ap := u.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}

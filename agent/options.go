@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/gridagent/gridagent/agent/identity"
+)
+
+// Options are what an agent runs with. Only Identity is required.
+type Options struct {
+	// Identity is who the host is, from identity.Load.
+	Identity *identity.Identity
+	// Conn is the socket for everything between agents; the agent owns it. Nil opens
+	// the UDP address Identity.Settings.Bind.
+	Conn net.PacketConn
+	// Advertise is where other agents reach this one. Zero means
+	// Identity.Settings.Advertise, or else the socket's own address, or else, where the
+	// socket listens on every address, the one that leads to the seeds.
+	Advertise netip.AddrPort
+	// Seeds are addresses (IP:PORT) of members to join besides those remembered.
+	Seeds []string
+	// API takes the connections of clients; the agent owns it. Nil listens on the Unix socket Socket.
+	API net.Listener
+	// Socket is the path of the Unix socket. Empty means agent.sock in the directory of the identity.
+	Socket string
+	// Spool is the folder for payloads handed over by shared memory. Empty means
+	// spool in the directory of the identity. It must hold twice the largest result.
+	Spool string
+	// ProbeInterval is the least age at which a bandwidth is measured again. Zero
+	// means 60 s.
+	ProbeInterval time.Duration
+	// ProbeShare is the share of a link that probes may take in the long run. Zero means 0.01.
+	ProbeShare float64
+	// MapWait is how long an operation waits for a map of its hosts before it falls
+	// back to a ring. Zero means 10 s; less makes plans from a half-known network likelier.
+	MapWait time.Duration
+	// Version is what status reports.
+	Version string
+	// Log receives state changes. Nil discards.
+	Log *slog.Logger
+}
+
+func (o *Options) complete() error {
+	if o.Identity == nil {
+		return errors.New("agent: an identity is required")
+	}
+	if o.Socket == "" {
+		o.Socket = filepath.Join(o.Identity.Dir, "agent.sock")
+	}
+	if o.Spool == "" {
+		o.Spool = filepath.Join(o.Identity.Dir, "spool")
+	}
+	if o.MapWait == 0 {
+		o.MapWait = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// openSocket binds the UDP address that the identity says.
+func openSocket(bind string) (net.PacketConn, error) {
+	if bind == "" {
+		bind = ":7946"
+	}
+	addr, err := net.ResolveUDPAddr("udp", bind)
+	if err != nil {
+		return nil, fmt.Errorf("bind address %q: %w", bind, err)
+	}
+	conn, err := net.ListenUDP("udp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("socket on %s: %w; choose another with --bind", bind, err)
+	}
+	return conn, nil
+}
+
+// advertised finds the address at which others reach this agent.
+func (o *Options) advertised(local net.Addr) (netip.AddrPort, error) {
+	if o.Advertise.IsValid() {
+		return o.Advertise, nil
+	}
+	if s := o.Identity.Settings.Advertise; s != "" {
+		a, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return netip.AddrPort{}, fmt.Errorf("advertise address %q: %w", s, err)
+		}
+		return a, nil
+	}
+	udp, ok := local.(*net.UDPAddr)
+	if !ok {
+		return netip.AddrPort{}, fmt.Errorf("advertise address: cannot be told from socket address %v", local)
+	}
+	a := udp.AddrPort()
+	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	if !a.Addr().IsUnspecified() {
+		return a, nil
+	}
+	ip, err := routeTo(o.Seeds)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.AddrPortFrom(ip, a.Port()), nil
+}
+
+// routeTo returns the local address from which packets to the first seed leave, or to
+// anywhere if there is no seed. Nothing is sent: connecting a UDP socket only asks for the route.
+func routeTo(seeds []string) (netip.Addr, error) {
+	to := "198.51.100.1:9" // TEST-NET-2: stands for anywhere
+	if len(seeds) > 0 {
+		to = seeds[0]
+	}
+	c, err := net.Dial("udp", to)
+	if err != nil {
+		if len(seeds) == 0 {
+			return netip.MustParseAddr("127.0.0.1"), nil // no way out: a cluster on this machine
+		}
+		return netip.Addr{}, fmt.Errorf("no address to advertise: no route to %s (%w); give one with --advertise", to, err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+}

@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/gridagent/gridagent/agent/group"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+)
+
+// Limits of payloads that travel inside a call rather than by shared memory.
+const (
+	maxInlineInput  = 1 << 20
+	maxInlineResult = 16 << 20
+)
+
+type rankKey struct {
+	job  string
+	rank uint32
+}
+
+// A session is one rank of a local client, from Join until its stream ends.
+type session struct {
+	rank *group.Rank
+
+	mu    sync.Mutex // guards input
+	input *spooledInput
+}
+
+// Join implements the service. The stream is the client's life line: when it ends, the
+// rank leaves, or is lost if an operation of it runs.
+func (s *service) Join(ctx context.Context, req *connect.Request[apiv1.JoinRequest], out *connect.ServerStream[apiv1.GroupEvent]) error {
+	m := req.Msg
+	waiting := newLatest[int]()
+	type joined struct {
+		ss  *session
+		err error
+	}
+	result := make(chan joined, 1)
+	go func() {
+		ss, err := s.join(ctx, m.Job, m.Rank, m.Ranks, waiting.put)
+		result <- joined{ss, err}
+	}()
+	var ss *session
+	for ss == nil {
+		select {
+		case n := <-waiting.c:
+			// A failed send means that the client is gone: ctx ends too.
+			_ = out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: &apiv1.Waiting{RanksPresent: uint32(n)}}})
+		case j := <-result:
+			if j.err != nil {
+				return apiError(j.err)
+			}
+			ss = j.ss
+		}
+	}
+	defer s.end(m.Job, m.Rank, ss)
+	err := out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Formed{Formed: &apiv1.Formed{Hosts: ss.rank.Hosts()}}})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-ss.rank.Done().Done():
+		return apiError(context.Cause(ss.rank.Done()))
+	}
+}
+
+// latest is a channel that holds the newest value that nobody has received yet.
+type latest[T any] struct{ c chan T }
+
+func newLatest[T any]() latest[T] { return latest[T]{make(chan T, 1)} }
+
+// put replaces what is there. It has one caller at a time.
+func (l latest[T]) put(v T) {
+	select {
+	case <-l.c:
+	default:
+	}
+	l.c <- v
+}
+
+func (s *service) join(ctx context.Context, job string, rank, ranks uint32, waiting func(int)) (*session, error) {
+	r, err := s.a.groups.Join(ctx, job, int(rank), int(ranks), waiting)
+	if err != nil {
+		return nil, err
+	}
+	ss := &session{rank: r}
+	s.mu.Lock()
+	s.ranks[rankKey{job, rank}] = ss
+	s.mu.Unlock()
+	return ss, nil
+}
+
+// end gives a rank up because its client ended it or is gone.
+func (s *service) end(job string, rank uint32, ss *session) {
+	s.mu.Lock()
+	if k := (rankKey{job, rank}); s.ranks[k] == ss {
+		delete(s.ranks, k)
+	}
+	s.mu.Unlock()
+	ss.rank.Leave("its client ended or was killed")
+	ss.setInput(nil)
+}
+
+// setInput replaces the spooled input, whose file goes.
+func (ss *session) setInput(in *spooledInput) {
+	ss.mu.Lock()
+	old := ss.input
+	ss.input = in
+	ss.mu.Unlock()
+	if old != nil {
+		old.remove()
+	}
+}
+
+func (ss *session) takeInput(path string) (*spooledInput, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.input == nil || ss.input.f.Name() != path {
+		return nil, fmt.Errorf("spool file %q was not made for this rank: ask Spool for one before each operation", path)
+	}
+	in := ss.input
+	ss.input = nil
+	return in, nil
+}
+
+func (s *service) session(job string, rank uint32) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ss := s.ranks[rankKey{job, rank}]
+	if ss == nil {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("rank %d has not joined job %q on this host", rank, job))
+	}
+	return ss, nil
+}
+
+func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolRequest]) (*connect.Response[apiv1.SpoolResponse], error) {
+	ss, err := s.session(req.Msg.Job, req.Msg.Rank)
+	if err != nil {
+		return nil, err
+	}
+	if req.Msg.Bytes > 1<<46 {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("payload of %d bytes", req.Msg.Bytes))
+	}
+	f, err := s.a.spool.create("input", int64(req.Msg.Bytes))
+	if err != nil {
+		return nil, connect.NewError(connect.CodeResourceExhausted, err)
+	}
+	ss.setInput(&spooledInput{f: f, size: int64(req.Msg.Bytes)})
+	return connect.NewResponse(&apiv1.SpoolResponse{Path: f.Name()}), nil
+}
+
+func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.AllgatherRequest]) (*connect.Response[apiv1.AllgatherResponse], error) {
+	m := req.Msg
+	if m.TimeoutSeconds > 0 {
+		limit := time.Duration(m.TimeoutSeconds * float64(time.Second))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("no result within %v", limit))
+		defer cancel()
+	}
+	ss, err := s.session(m.Job, m.Rank)
+	if err != nil {
+		if m.Ranks == 0 {
+			return nil, err
+		}
+		if ss, err = s.join(ctx, m.Job, m.Rank, m.Ranks, nil); err != nil {
+			return nil, apiError(err)
+		}
+		defer s.end(m.Job, m.Rank, ss)
+		m.InlineResult = true // the file would be gone before the client could open it
+	}
+	in, err := ss.contribution(m)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if f, ok := in.(*spooledInput); ok {
+		defer f.remove()
+	}
+	res, err := ss.rank.Allgather(ctx, in, m.Algorithm)
+	if err != nil {
+		return nil, apiError(err)
+	}
+	defer res.Release()
+	return reply(res, m.InlineResult)
+}
+
+// contribution returns what the request contributes.
+func (ss *session) contribution(m *apiv1.AllgatherRequest) (group.Input, error) {
+	if path := m.GetSpool(); path != "" {
+		return ss.takeInput(path)
+	}
+	if len(m.GetData()) > maxInlineInput {
+		return nil, fmt.Errorf("inline payload of %d bytes: more than %d go by Spool", len(m.GetData()), maxInlineInput)
+	}
+	return group.Bytes(m.GetData()), nil
+}
+
+func reply(res *group.Result, inline bool) (*connect.Response[apiv1.AllgatherResponse], error) {
+	r := &apiv1.AllgatherResponse{Report: report(res)}
+	for _, n := range res.Sizes {
+		r.Sizes = append(r.Sizes, uint64(n))
+	}
+	if !inline {
+		r.Spool = res.Path
+		return connect.NewResponse(r), nil
+	}
+	if len(res.Data) > maxInlineResult {
+		return nil, connect.NewError(connect.CodeResourceExhausted,
+			fmt.Errorf("result of %d bytes: more than %d go by the spool", len(res.Data), maxInlineResult))
+	}
+	r.Data = bytes.Clone(res.Data) // the memory is gone once the rank leaves
+	return connect.NewResponse(r), nil
+}
+
+func report(res *group.Result) *apiv1.Report {
+	p := res.Report
+	r := &apiv1.Report{
+		Algorithm: p.Algorithm, Seconds: p.Seconds.Seconds(), BoundSeconds: p.Bound.Seconds(),
+		BytesReceived: uint64(p.Received), BytesSent: uint64(p.Sent),
+		Hosts: uint32(p.Hosts), Ranks: uint32(p.Ranks), MapEpoch: p.Epoch,
+		PlanSeconds: p.Cost.Seconds(), PredictedSeconds: p.Predicted.Seconds(),
+	}
+	if p.Bound > 0 {
+		r.BoundRatio = r.Seconds / r.BoundSeconds
+	}
+	return r
+}
+
+func (s *service) Progress(_ context.Context, req *connect.Request[apiv1.ProgressRequest]) (*connect.Response[apiv1.ProgressResponse], error) {
+	ss, err := s.session(req.Msg.Job, req.Msg.Rank)
+	if err != nil {
+		return nil, err
+	}
+	done, total := ss.rank.Progress()
+	r := &apiv1.ProgressResponse{BytesDone: uint64(done), BytesTotal: uint64(total), State: "waiting"}
+	if total > 0 {
+		r.State = "running"
+	}
+	return connect.NewResponse(r), nil
+}
+
+// apiError gives an error the code and the detail that clients branch on.
+func apiError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return connect.NewError(connect.CodeCanceled, errors.New("the group has ended"))
+	}
+	var f *group.Failure
+	switch {
+	case errors.As(err, &f):
+		e := connect.NewError(connect.CodeAborted, f)
+		detail, detailErr := connect.NewErrorDetail(&apiv1.Failure{Kind: string(f.Kind), Rank: int32(f.Rank), Host: f.Host, Cause: f.Cause})
+		if detailErr == nil {
+			e.AddDetail(detail)
+		}
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return connect.NewError(connect.CodeDeadlineExceeded, err)
+	case errors.Is(err, group.ErrClosed):
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	return connect.NewError(connect.CodeInvalidArgument, err)
+}

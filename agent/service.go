@@ -1,0 +1,205 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
+	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/pools"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A service answers the local API. The groups' part of it is in ranks.go.
+type service struct {
+	a   *Agent
+	ctx context.Context // ends with the agent's Run
+
+	mu    sync.Mutex // guards ranks
+	ranks map[rankKey]*session
+}
+
+// maxRequest bounds a request: an inline payload and its frame.
+const maxRequest = 2 << 20
+
+func (a *Agent) newService(ctx context.Context) http.Handler {
+	s := &service{a: a, ctx: ctx, ranks: make(map[rankKey]*session)}
+	mux := http.NewServeMux()
+	mux.Handle(apiv1connect.NewAgentServiceHandler(s, connect.WithReadMaxBytes(maxRequest)))
+	return mux
+}
+
+func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest]) (*connect.Response[apiv1.StatusResponse], error) {
+	a := s.a
+	set := a.opts.Identity.Settings
+	k := a.current()
+	measured, predicted, total := coverage(k.snap)
+	r := &apiv1.StatusResponse{
+		Version: a.opts.Version, Cluster: set.Cluster, Host: a.name, Site: set.Site,
+		Address: a.advertise.String(), Authority: a.opts.Identity.Authority != nil,
+		Started: timestamppb.New(a.started), MembersAlive: uint32(k.snap.N()), MapEpoch: k.epoch,
+		PairsMeasured: measured, PairsPredicted: predicted, PairsTotal: total,
+		ProbeBytes: uint64(a.prober.Stats().Bytes), RefusedGossip: a.members.Stats().Refused,
+	}
+	a.refused.mu.Lock()
+	r.RefusedConnections = a.refused.count
+	a.refused.mu.Unlock()
+	r.SocketReceiveBuffer, r.SocketSendBuffer = socketBuffers(a.socket)
+	for _, g := range a.groups.Status() {
+		gs := &apiv1.GroupStatus{Job: g.Job, Ranks: uint32(g.Ranks), State: g.State}
+		for _, rank := range g.LocalRanks {
+			gs.LocalRanks = append(gs.LocalRanks, uint32(rank))
+		}
+		r.Groups = append(r.Groups, gs)
+	}
+	return connect.NewResponse(r), nil
+}
+
+// coverage counts the ordered pairs with a measured bandwidth, those that could be
+// predicted, and all.
+func coverage(s *netmap.Snapshot) (measured, predicted, total uint32) {
+	p := netmap.Predict(s)
+	for i := range s.N() {
+		for j := range s.N() {
+			if i == j {
+				continue
+			}
+			total++
+			switch {
+			case s.Estimate(i, j).Has(netmap.FieldBandwidth):
+				measured++
+			case p.Estimate(i, j).Has(netmap.FieldBandwidth):
+				predicted++
+			}
+		}
+	}
+	return measured, predicted, total
+}
+
+func (s *service) Members(context.Context, *connect.Request[apiv1.MembersRequest]) (*connect.Response[apiv1.MembersResponse], error) {
+	r := &apiv1.MembersResponse{}
+	for _, m := range s.a.members.Members() {
+		r.Members = append(r.Members, &apiv1.Member{
+			Name: m.Name, Site: m.Site, Address: m.Addr.String(), State: m.State.String(),
+			Authority: m.HoldsCA, Self: m.Name == s.a.name,
+			RttSeconds: 2 * s.a.latencyFrom(m.Name).Seconds(),
+		})
+	}
+	return connect.NewResponse(r), nil
+}
+
+func (s *service) Map(_ context.Context, req *connect.Request[apiv1.MapRequest]) (*connect.Response[apiv1.MapResponse], error) {
+	k := s.a.current()
+	snap := k.snap
+	measured, _, total := coverage(snap)
+	if req.Msg.Predict {
+		snap = netmap.Predict(snap)
+	}
+	b, err := netmap.AppendMatrix(nil, snap, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: measured, PairsTotal: total}), nil
+}
+
+func (s *service) Pools(_ context.Context, req *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {
+	snap := netmap.Predict(s.a.current().snap)
+	if err := complete(snap); err != nil {
+		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("no pool tree yet: %w; try again in a few seconds", err))
+	}
+	tree, err := pools.Build(snap, pools.Config{Criterion: pools.Criterion(req.Msg.Criterion)})
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	b, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.PoolsResponse{TreeJson: bytes.TrimSpace(b), Rendered: tree.String(), Epoch: snap.Epoch()}), nil
+}
+
+func (s *service) Leave(context.Context, *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {
+	time.AfterFunc(50*time.Millisecond, s.a.Leave) // after the answer
+	return connect.NewResponse(&apiv1.LeaveResponse{}), nil
+}
+
+// tokens returns the store of join tokens, or an error that says where it is.
+func (s *service) tokens() (*identity.Tokens, error) {
+	if s.a.opts.Identity.Authority == nil {
+		where := "the host that made the cluster"
+		if h := s.a.authorityHost(); h != "" {
+			where = "host " + h
+		}
+		return nil, connect.NewError(connect.CodeFailedPrecondition,
+			fmt.Errorf("join tokens are kept where the cluster's authority lives: run this on %s", where))
+	}
+	return s.a.opts.Identity.Tokens()
+}
+
+func (s *service) TokenCreate(_ context.Context, req *connect.Request[apiv1.TokenCreateRequest]) (*connect.Response[apiv1.TokenCreateResponse], error) {
+	ts, err := s.tokens()
+	if err != nil {
+		return nil, err
+	}
+	ttl := time.Duration(req.Msg.TtlSeconds * float64(time.Second))
+	if ttl == 0 {
+		ttl = identity.DefaultTokenTTL
+	}
+	t, err := ts.Create(ttl, int(req.Msg.Uses), time.Now(), rand.Reader)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	list, err := ts.List()
+	if err != nil {
+		return nil, err
+	}
+	r := &apiv1.TokenCreateResponse{Token: t.String()}
+	for _, i := range list {
+		if i.ID == t.ID.String() {
+			r.Info = tokenInfo(i)
+		}
+	}
+	return connect.NewResponse(r), nil
+}
+
+func (s *service) TokenList(context.Context, *connect.Request[apiv1.TokenListRequest]) (*connect.Response[apiv1.TokenListResponse], error) {
+	ts, err := s.tokens()
+	if err != nil {
+		return nil, err
+	}
+	list, err := ts.List()
+	if err != nil {
+		return nil, err
+	}
+	r := &apiv1.TokenListResponse{}
+	for _, i := range list {
+		r.Tokens = append(r.Tokens, tokenInfo(i))
+	}
+	return connect.NewResponse(r), nil
+}
+
+func (s *service) TokenRevoke(_ context.Context, req *connect.Request[apiv1.TokenRevokeRequest]) (*connect.Response[apiv1.TokenRevokeResponse], error) {
+	ts, err := s.tokens()
+	if err != nil {
+		return nil, err
+	}
+	if err := ts.Revoke(req.Msg.Id); err != nil {
+		code := connect.CodeInternal
+		if errors.Is(err, identity.ErrTokenUnknown) {
+			code = connect.CodeNotFound
+		}
+		return nil, connect.NewError(code, err)
+	}
+	return connect.NewResponse(&apiv1.TokenRevokeResponse{}), nil
+}

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gridagent/gridagent/agent/group"
+)
+
+// A spool is the folder through which clients and agent hand payloads to each other:
+// files that both map or read. It is emptied when the agent starts.
+type spool struct {
+	dir  string
+	next atomic.Uint64
+}
+
+func openSpool(dir string) (*spool, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	old, err := filepath.Glob(filepath.Join(dir, "*.blk"))
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	for _, f := range old { // of an agent that was killed
+		os.Remove(f)
+	}
+	return &spool{dir: dir}, nil
+}
+
+// create makes an empty file of size bytes whose space is reserved: writing to it
+// later cannot find the disk full, which in mapped memory would kill the agent.
+func (s *spool) create(kind string, size int64) (*os.File, error) {
+	name := filepath.Join(s.dir, fmt.Sprintf("%s-%d.blk", kind, s.next.Add(1)))
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	if err := reserve(f, size); err != nil {
+		f.Close()
+		os.Remove(name)
+		return nil, fmt.Errorf("spool %s: no room for %d bytes: %w", s.dir, size, err)
+	}
+	return f, nil
+}
+
+func reserve(f *os.File, size int64) error {
+	if size == 0 {
+		return nil
+	}
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EOPNOTSUPP): // some file systems: write zeros instead
+			return writeZeros(f, size)
+		}
+		return err
+	}
+}
+
+func writeZeros(f *os.File, size int64) error {
+	zeros := make([]byte, min(size, 1<<20))
+	for off := int64(0); off < size; off += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A mapped buffer is a spool file in memory.
+type mapped struct {
+	path string
+	data []byte
+}
+
+// alloc makes the buffer of an operation's result. It is for group.Config.Alloc.
+func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
+	f, err := s.create("result", size)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m := &mapped{path: f.Name()}
+	if size == 0 {
+		return m, nil
+	}
+	m.data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		os.Remove(f.Name())
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	return m, nil
+}
+
+func (m *mapped) Bytes() []byte { return m.data }
+func (m *mapped) Path() string  { return m.path }
+
+func (m *mapped) Release() {
+	if m.data != nil {
+		unix.Munmap(m.data)
+	}
+	os.Remove(m.path)
+}
+
+// A spooledInput is a payload that the client wrote into a spool file. It is read
+// rather than mapped: a client that cuts its file short gets an error, not us a SIGBUS.
+type spooledInput struct {
+	f    *os.File
+	size int64
+}
+
+func (in *spooledInput) Size() int64 { return in.size }
+
+func (in *spooledInput) CopyTo(dst []byte) error {
+	if n, err := in.f.ReadAt(dst, 0); n < len(dst) {
+		return fmt.Errorf("%s: %d of %d bytes: %w", in.f.Name(), n, len(dst), err)
+	}
+	return nil
+}
+
+func (in *spooledInput) remove() {
+	in.f.Close()
+	os.Remove(in.f.Name())
+}
