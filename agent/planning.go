@@ -84,7 +84,7 @@ func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan,
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	rules := plan.Rules{}
+	rules := plan.Rules{Chunked: !alg.Timed}
 	if name == defaultAlgorithm {
 		rules.Pools = tree.Sets()
 	}

@@ -49,7 +49,7 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 		Version: a.opts.Version, Cluster: set.Cluster, Host: a.name, Site: set.Site,
 		Address: a.advertise.String(), Authority: a.opts.Identity.Authority != nil,
 		Started: timestamppb.New(a.started), MembersAlive: uint32(k.snap.N()), MapEpoch: k.epoch,
-		PairsMeasured: measured, PairsPredicted: predicted, PairsTotal: total,
+		PairsMeasured: uint32(measured), PairsPredicted: uint32(predicted), PairsTotal: uint32(total),
 		ProbeBytes: uint64(a.prober.Stats().Bytes), RefusedGossip: a.members.Stats().Refused,
 	}
 	a.refused.mu.Lock()
@@ -68,7 +68,7 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 
 // coverage counts the ordered pairs with a measured bandwidth, those that could be
 // predicted, and all.
-func coverage(s *netmap.Snapshot) (measured, predicted, total uint32) {
+func coverage(s *netmap.Snapshot) (measured, predicted, total int) {
 	p := netmap.Predict(s)
 	for i := range s.N() {
 		for j := range s.N() {
@@ -110,7 +110,7 @@ func (s *service) Map(_ context.Context, req *connect.Request[apiv1.MapRequest])
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: measured, PairsTotal: total}), nil
+	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: uint32(measured), PairsTotal: uint32(total)}), nil
 }
 
 func (s *service) Pools(_ context.Context, req *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {

@@ -26,6 +26,13 @@ func (a *Agent) alive() []string {
 	return names
 }
 
+// Alive counts the members that are believed alive, this host among them.
+func (a *Agent) Alive() int { return len(a.alive()) }
+
+// Coverage counts the ordered pairs of live hosts with a measured bandwidth, those with
+// a predicted one, and all.
+func (a *Agent) Coverage() (measured, predicted, total int) { return coverage(a.current().snap) }
+
 // others is alive without this host.
 func (a *Agent) others() []string {
 	names := a.alive()

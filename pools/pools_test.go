@@ -233,6 +233,14 @@ func TestThresholdBands(t *testing.T) {
 	}
 }
 
+// 2.412 is 2.01 and 20 %, but in binary 2.01·1.2 rounds to less.
+func TestBandEdgeIsNotLeftToRounding(t *testing.T) {
+	s := snapshot(make([]netmap.Host, 2), func(i, j int) float64 { return []float64{2.01, 2.412}[i] })
+	if bands := Thresholds(s, 0.2); len(bands) != 1 {
+		t.Errorf("got %v, want one band", bands)
+	}
+}
+
 // poolsByDefinition lists the pools that a component tree must have, straight from the
 // definition: flood fill at every threshold.
 func poolsByDefinition(s *netmap.Snapshot, bands []Threshold) map[string]netmap.BytesPerSec {
@@ -394,8 +402,15 @@ func TestOrderOfHostsDoesNotMatter(t *testing.T) {
 		for seed := range uint64(200) {
 			rng := rand.New(rand.NewPCG(seed, 9))
 			s := randomGrid(rng, 1+rng.IntN(16))
-			if seed == 0 {
+			switch {
+			case seed == 0:
 				s = paperGrid()
+			case seed%2 == 1: // ties without any structure
+				values := make([]float64, s.N()*s.N())
+				for i := range values {
+					values[i] = float64(1 + rng.IntN(3))
+				}
+				s = snapshot(s.Hosts(), func(i, j int) float64 { return values[i*s.N()+j] })
 			}
 			cfg := Config{Criterion: criterion}
 			a, err := Build(s, cfg)

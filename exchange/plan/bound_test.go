@@ -130,6 +130,30 @@ func TestSnapshotBound(t *testing.T) {
 	}
 }
 
+func TestNetworkOf(t *testing.T) {
+	est := make([]netmap.Estimate, 9)
+	known := netmap.FieldBandwidth | netmap.FieldLatency
+	est[0*3+2] = netmap.Estimate{Known: known | netmap.FieldCapacity, Bandwidth: 10, Capacity: 25, Latency: 5}
+	est[1*3+2] = netmap.Estimate{Known: known | netmap.FieldCapacity, Bandwidth: 10, Capacity: 8, Latency: 5} // two probes disagree
+	est[2*3+0] = netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 99}                                 // no latency: not known
+	s := netmap.NewSnapshot(1, []netmap.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}, est)
+	for lanes, want := range map[int]netmap.BytesPerSec{0: 10, 1: 10, 2: 20, 3: 25} {
+		n, err := NetworkOf(s, [][]int{{0, 1}, {2}}, lanes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Ceiling[0*3+2] != want || n.Ceiling[1*3+2] != 10 {
+			t.Errorf("%d lanes: ceilings %v, %v", lanes, n.Ceiling[0*3+2], n.Ceiling[1*3+2])
+		}
+		if !slices.Equal(n.Pipe, []netmap.BytesPerSec{0, 25, 0, 0}) || !slices.Equal(n.Egress, []netmap.BytesPerSec{25, 10, 0}) || !slices.Equal(n.Ingress, []netmap.BytesPerSec{0, 0, 25}) {
+			t.Errorf("pipes %v, ports out %v, in %v", n.Pipe, n.Egress, n.Ingress)
+		}
+	}
+	if _, err := NetworkOf(s, [][]int{{0, 1, 2}}, -1); err == nil {
+		t.Error("-1 lanes")
+	}
+}
+
 func TestBoundRefuses(t *testing.T) {
 	ok := func() BoundInput {
 		return BoundInput{Bytes: []int64{1, 1}, Capacity: [][]netmap.BytesPerSec{{0, 1}, {1, 0}}, Hosts: []HostPortInput{{1, 1}}}

@@ -115,6 +115,11 @@ func TestSimulateClosedForms(t *testing.T) {
 			p.add(1, 2, []Block{{0, 3}}, 0)
 			p.add(2, 3, []Block{{0, 3}}, 1)
 		}, 500, []float64{0.6, 0.75, 0.9}},
+		{"the second block of a transfer comes behind the first", homogeneous(hostNames(4), 1000, 0), SimOptions{Chunk: 50}, func(p *Plan) {
+			p.add(0, 1, []Block{{0, 2}, {0, 3}}) // block 0→3 from 0.5 s on
+			p.add(1, 3, []Block{{0, 3}}, 0)
+			p.add(1, 2, []Block{{0, 2}}, 0)
+		}, 500, []float64{1, 1.05, 0.55}},
 		{"a synchronisation holds chunks back", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50}, func(p *Plan) {
 			p.add(0, 1, []Block{{0, 3}})
 			p.add(1, 2, []Block{{1, 2}}, 0)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -61,6 +62,12 @@ func TestVerifyHandWritten(t *testing.T) {
 		{"id", func(p *Plan) { p.Transfers[2].ID = 5 }, WellFormed, []int{2}, "id: 5"},
 		{"negative size", func(p *Plan) { p.MessageBytes = -1 }, WellFormed, nil, "message_bytes: -1"},
 		{"alltoall block", func(p *Plan) { p.Transfers[0].Blocks[0].Dest = 1 }, WellFormed, []int{0}, "dest 1"},
+		{"more bytes than an int64 counts", func(p *Plan) {
+			p.MessageBytes = maxBytes
+			for range maxTotal / maxBytes {
+				p.add(0, 1, []Block{{0, All}})
+			}
+		}, WellFormed, []int{1024}, "carry more than"},
 		{"after itself", func(p *Plan) { p.Transfers[3].After = []int{3} }, Acyclic, []int{3}, ""},
 		{"cycle", func(p *Plan) { p.Transfers[1].After = []int{5}; p.Transfers[0].After = []int{4} }, Acyclic, []int{0, 5, 1, 4}, ""},
 		{"twice in one transfer", func(p *Plan) { p.Transfers[0].Blocks = append(p.Transfers[0].Blocks, Block{0, All}) }, NoDuplicate, []int{0}, "of n0 reaches n1 twice"},
@@ -370,6 +377,52 @@ func TestVerifyPorts(t *testing.T) {
 		}
 		if got := property(t, at(FullDuplex, tt.p, tt.times...)); got != tt.full {
 			t.Errorf("%s, full: got %q, want %q", tt.name, got, tt.full)
+		}
+	}
+}
+
+// TestVerifyGapAndOverhead: g keeps the link and os the sender's port, as measured.
+// With half duplex the port that os keeps also receives.
+func TestVerifyGapAndOverhead(t *testing.T) {
+	hosts := make([]netmap.Host, 3)
+	est := make([]netmap.Estimate, 9)
+	for i, name := range hostNames(3) {
+		hosts[i].Name = name
+	}
+	for i := range est {
+		est[i] = netmap.Estimate{Known: netmap.FieldBandwidth | netmap.FieldLatency | netmap.FieldGap | netmap.FieldSendOverhead,
+			Bandwidth: 1000, Latency: 100 * time.Millisecond, Gap: 300 * time.Millisecond, SendOverhead: 50 * time.Millisecond}
+	}
+	s := netmap.NewSnapshot(1, hosts, est)
+	tests := []struct {
+		name       string
+		a, b, c, d int     // a→b starts at 0, c→d at second
+		second     float64 // seconds
+		half, full Property
+		detail     string
+	}{
+		// All blocks are empty and take the latency, so that only gap and overhead hold the second back.
+		{"within the gap", 0, 1, 0, 1, 0.299, HostPort, HostPort, "link n0→n1"},
+		{"after the gap", 0, 1, 0, 1, 0.3, "", "", ""},
+		{"within the overhead", 0, 1, 0, 2, 0.049, HostPort, HostPort, "port of n0"},
+		{"after the overhead", 0, 1, 0, 2, 0.05, "", "", ""},
+		{"receive within the overhead", 0, 1, 2, 0, 0.049, HostPort, "", "port of n0"},
+		{"receive after the overhead", 0, 1, 2, 0, 0.05, "", "", ""},
+	}
+	for _, tt := range tests {
+		p := &Plan{Collective: Alltoall, Hosts: hostNames(3)}
+		p.add(tt.a, tt.b, []Block{{tt.a, tt.b}})
+		p.add(tt.c, tt.d, []Block{{tt.c, 2 - tt.c}})
+		if tt.a == tt.c && tt.b == tt.d {
+			p.Transfers[1].Blocks[0].Dest = 2
+		}
+		p.Transfers[0].End = 0.1
+		p.Transfers[1].Start, p.Transfers[1].End = tt.second, tt.second+0.1
+		for duplex, want := range map[Duplex]Property{HalfDuplex: tt.half, FullDuplex: tt.full} {
+			err := Verify(p, Rules{Duplex: duplex, Snapshot: s})
+			if got := property(t, err); got != want || err != nil && !strings.Contains(err.Error(), tt.detail) {
+				t.Errorf("%s, %s: got %v, want %q that says %q", tt.name, duplex, err, want, tt.detail)
+			}
 		}
 	}
 }

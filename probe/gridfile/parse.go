@@ -149,15 +149,23 @@ func (p *parser) document(data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-var yamlLine = regexp.MustCompile(`(?s)^yaml: (?:line ([0-9]+): )?(.*)$`)
+var (
+	yamlError = regexp.MustCompile(`(?s)^yaml: (?:line ([0-9]+): )?(.*)$`)
+	// yaml.v3 counts lines from 1 in the errors of its scanner and from 0 in those of its
+	// parser, which are these.
+	fromZero = regexp.MustCompile(`^did not find expected (key|node|'-'|','|<)`)
+)
 
 func (p *parser) syntaxError(err error) error {
-	m := yamlLine.FindStringSubmatch(err.Error())
+	m := yamlError.FindStringSubmatch(err.Error())
 	if m == nil {
 		return &ParseError{p.file, 1, err.Error()}
 	}
 	line, convErr := strconv.Atoi(m[1])
-	if convErr != nil {
+	if fromZero.MatchString(m[2]) {
+		line++
+	}
+	if convErr != nil { // on the first line it gives no number
 		line = 1
 	}
 	return &ParseError{p.file, line, m[2]}

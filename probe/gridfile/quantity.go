@@ -91,14 +91,7 @@ func ParseSize(text string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if v >= math.MaxInt64 {
-		return 0, fmt.Errorf("%s is too large", text)
-	}
-	n := math.Round(v)
-	if math.Abs(n-v) > 1e-9*math.Max(1, v) {
-		return 0, fmt.Errorf("%s is %v bytes, not a whole number", text, v)
-	}
-	// Above 2^53 a float has lost the last bytes: let the integer part do it exactly.
+	// Above 2^53 a float has lost the last bytes: whole numbers are done exactly.
 	m := quantity.FindStringSubmatch(strings.TrimSpace(text))
 	if whole, err := strconv.ParseInt(m[1], 10, 64); err == nil {
 		for _, u := range sizeUnits {
@@ -106,6 +99,13 @@ func ParseSize(text string) (int64, error) {
 				return whole * int64(u.size), nil
 			}
 		}
+	}
+	if v >= math.MaxInt64 {
+		return 0, fmt.Errorf("%s is too large", text)
+	}
+	n := math.Round(v)
+	if math.Abs(n-v) > 1e-9*math.Max(1, v) {
+		return 0, fmt.Errorf("%s is %v bytes, not a whole number", text, v)
 	}
 	return int64(n), nil
 }

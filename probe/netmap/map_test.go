@@ -312,8 +312,40 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	pull(t, a, c, 0, later)
+	if left := c.Delta(a.Digest(), 0, later).Entries(); left != 0 {
+		t.Errorf("a would fetch %d entries of c again and again", left)
+	}
 	if got, ok := a.Snapshot(hosts, later).Bandwidth(2, 0); !ok || got != 8*Mbps {
 		t.Errorf("after its return: %v Mbit/s, %v", got.Mbps(), ok)
+	}
+}
+
+// What is measured of a forgotten host afterwards reaches agents that forgot it too, even
+// if the clock that dates it is behind that of the forgetting.
+func TestMeasuredAgainAfterForget(t *testing.T) {
+	a, b := newMap(t, "a"), newMap(t, "b")
+	for _, m := range []*Map{a, b} {
+		if err := m.Set(m.cfg.Self, "c", bandwidthOf(1, t0), t0); err != nil {
+			t.Fatal(err)
+		}
+		m.Forget(t0.Add(time.Minute), "c")
+	}
+	if err := a.Set("a", "c", bandwidthOf(2, t0), t0.Add(30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n := pull(t, b, a, 0, t0.Add(time.Minute)); n != 1 {
+		t.Errorf("b took %d entries, want 1", n)
+	}
+}
+
+// A clock that is ahead, within the skew, does not make an estimate younger than now.
+func TestSnapshotClampsTheFuture(t *testing.T) {
+	m := newMap(t, "a")
+	if err := m.Set("a", "b", bandwidthOf(1, t0.Add(time.Minute)), t0); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Snapshot([]Host{{Name: "a"}, {Name: "b"}}, t0).Estimate(0, 1).Measured; !got.Equal(t0) {
+		t.Errorf("measured %v, want now, %v", got, t0)
 	}
 }
 
@@ -329,6 +361,10 @@ func TestGapIsFilledLater(t *testing.T) {
 	tail := Delta{{Reporter: "a", Since: d[0].Entries[1].Version, Entries: d[0].Entries[2:]}}
 	if n, err := b.Merge(tail, t0); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
+	}
+	// Nor does b pass on what it cannot vouch to be complete.
+	if n := newMap(t, "c"); pull(t, n, b, 0, t0) != 0 || len(n.Digest()) != 0 {
+		t.Fatalf("c learned %v from a map with a gap", n.Digest())
 	}
 	if n := pull(t, b, a, 0, t0); n != 2 {
 		t.Fatalf("the next pull brought %d entries, want the 2 of the gap", n)

@@ -42,7 +42,7 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 		n := 1 + rng.IntN(14)
 		s := randomSnapshot(rng, n)
 		for i := range s.est { // latencies that do resemble each other, bandwidths that repeat
-			s.est[i].Latency = time.Duration(rng.Int64N(int64(30 * time.Millisecond)))
+			s.est[i].Latency = time.Duration(rng.IntN(30)) * time.Millisecond // on the edge of alike, too
 			s.est[i].Bandwidth = BytesPerSec(1+rng.IntN(5)) * Mbps
 			if rng.IntN(8) == 0 {
 				s.est[i].Source = SourcePredicted

@@ -124,6 +124,10 @@ func TestParseDeltaRefuses(t *testing.T) {
 	if d, err := ParseDelta([]byte{1, 2, 1, 'a', 1, 'b', 1, 0, 0, 1, 2, 1, 2, 0, 8, 0}); err != nil || d[0].Entries[0].Estimate.Bandwidth != 8 {
 		t.Errorf("the same entry with 8 B/s: %v, %v", d, err)
 	}
+	// A source belongs to a bandwidth; without one it must not make equal beliefs differ.
+	if d, err := ParseDelta([]byte{1, 2, 1, 'a', 1, 'b', 1, 0, 0, 1, 2, 1, 0x81, 3, 0, 9}); err != nil || d[0].Entries[0].Estimate.Source != SourceUnknown {
+		t.Errorf("a latency with a source: %+v, %v", d, err)
+	}
 }
 
 func TestAppendDeltaRefuses(t *testing.T) {

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package gridnet
+
+func preciseAlarm() alarm { return goAlarm() }

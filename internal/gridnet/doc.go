@@ -1,0 +1,31 @@
+// Package gridnet is an emulated network of sites: its one job is to make the
+// packets of many hosts in one process take as long, queue as deep and get lost
+// as often as they would on the links of a grid file.
+//
+// A host opens [Conn]s, which are [net.PacketConn]s; quic-go and a gossip
+// transport run over them unmodified. A packet takes this way:
+//
+//	egress port of the sender        site rate, drop-tail queue, send buffer of the socket
+//	  same site:  the switch         site latency
+//	  other site: directed WAN pipe  ceiling per flow → drop-tail queue → rate, token bucket → loss → latency, jitter
+//	ingress port of the receiver     site rate, drop-tail queue, receive buffer of the socket
+//
+// Ports and pipes store a packet whole and then send it at their rate. Rates
+// count IP bytes, which are UDP payload + 28 bytes of IPv4 and UDP header:
+// nothing of Ethernet. A latency is the one-way delay of the whole path, from the
+// last bit out of the slowest sender's port to the first bit at the receiver's.
+//
+// A WAN pipe is one bottleneck for all flows between two sites, as the shared
+// links of Gupta & Vadhiyar (HPDC 2007, Table 2) are; that many flows may get
+// more than one (§3 there) is the ceiling per flow, [Link.FlowRate].
+//
+// All events are applied in the total order (time, source, destination, sequence),
+// in virtual time (a testing/synctest bubble) as in real time; random choices come
+// from one generator per pipe and host, seeded by [Config.Seed]. So what the
+// network does depends only on when each host sends what. The one choice left to
+// the Go scheduler is the order of two goroutines that send from one host at the
+// same instant.
+//
+// Place in the flow: beside it. Agents, probes and lanes take a net.PacketConn
+// from outside; tests, the demo and the lab hand them one of these.
+package gridnet

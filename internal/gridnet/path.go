@@ -1,0 +1,216 @@
+package gridnet
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+// loopback is the delay between two sockets of one host, which do not use its port.
+const loopback = time.Microsecond
+
+// advance applies all events up to and including now, in their total order.
+func (w *world) advance(now time.Duration) {
+	for p := w.events.top(); p != nil && p.at <= now; p = w.events.top() {
+		w.events.pop()
+		w.now = p.at
+		w.step(p)
+	}
+	w.now = max(w.now, now)
+}
+
+// step does what happens to p at w.now.
+func (w *world) step(p *packet) {
+	switch p.stage {
+	case stageEgress:
+		p.from.egress.next(&w.events, w.now)
+		p.sender.sent(p)
+		w.leaveHost(p)
+	case stagePaced:
+		p.pipe.pacer.release(&w.events, p)
+		w.enterBottleneck(p)
+	case stageWire:
+		p.pipe.port.next(&w.events, w.now)
+		w.leaveBottleneck(p)
+	case stageSwitch:
+		w.arrive(p)
+	case stageIngress:
+		h := p.to
+		h.ingress.next(&w.events, w.now)
+		if h.jitter == 0 {
+			w.deliver(p)
+			return
+		}
+		h.earliest = max(h.earliest, w.now+upTo(h.rng, h.jitter))
+		w.later(p, stageSocket, h.earliest)
+	case stageSocket:
+		w.deliver(p)
+	}
+}
+
+// later schedules the next step of p.
+func (w *world) later(p *packet, s stage, at time.Duration) {
+	p.stage, p.at = s, at
+	w.events.push(p)
+}
+
+// send takes a datagram from a socket at w.now, which advance has set.
+func (w *world) send(c *Conn, payload []byte, to netip.AddrPort) {
+	p := w.packet(c, payload, to)
+	w.trace(p, Sent, 0)
+	h := c.host
+	if p.to == h {
+		h.local.enter(p)
+		if p.size > MTU {
+			w.drop(p, &h.local, TooBig)
+			return
+		}
+		w.later(p, stageSocket, w.now+loopback)
+		return
+	}
+	h.out.enter(p)
+	switch {
+	case p.size > MTU:
+		w.drop(p, &h.out, TooBig)
+	case p.to == nil || (p.to.siteIndex != h.siteIndex && p.pipe == nil):
+		w.drop(p, &h.out, NoRoute)
+	case !h.egress.offer(&w.events, w.now, p):
+		w.drop(p, &h.out, QueueFull)
+	default:
+		h.out.HighWater = h.egress.demand
+		c.waiting += p.size
+	}
+}
+
+// packet makes a packet of a datagram; one that is too large keeps its size only.
+func (w *world) packet(c *Conn, payload []byte, to netip.AddrPort) *packet {
+	p := w.spare
+	if p != nil {
+		w.spare = p.next
+	} else {
+		p = new(packet)
+	}
+	c.seq++
+	p.src, p.dst, p.seq = c.endpoint, toEndpoint(to), c.seq
+	p.index, p.next, p.flow = -1, nil, nil
+	p.sender, p.from, p.to, p.pipe = c, c.host, w.ips[to.Addr()], nil
+	if p.to != nil {
+		p.pipe = w.routes[[2]int{p.from.siteIndex, p.to.siteIndex}]
+	}
+	p.size, p.payload = len(payload)+HeaderBytes, copy(p.data[:], payload)
+	return p
+}
+
+// recycle ends the life of p.
+func (w *world) recycle(p *packet) {
+	p.sender = nil
+	p.next, w.spare = w.spare, p
+}
+
+func (w *world) leaveHost(p *packet) {
+	h := p.from
+	if h.cut {
+		w.drop(p, &h.out, LinkCut)
+		return
+	}
+	h.out.leave(p)
+	if p.pipe == nil {
+		w.later(p, stageSwitch, w.now+h.latency)
+		return
+	}
+	q := p.pipe
+	q.enter(p)
+	if q.cut {
+		w.drop(p, &q.Traffic, LinkCut)
+		return
+	}
+	switch q.pacer.offer(&w.events, w.now, p) {
+	case letGo:
+		w.enterBottleneck(p)
+	case refused:
+		w.drop(p, &q.Traffic, CeilingFull)
+	}
+}
+
+func (w *world) enterBottleneck(p *packet) {
+	q := p.pipe
+	if !q.port.offer(&w.events, w.now, p) {
+		w.drop(p, &q.Traffic, QueueFull)
+		return
+	}
+	q.HighWater = q.port.demand
+}
+
+func (w *world) leaveBottleneck(p *packet) {
+	q := p.pipe
+	if q.cut {
+		w.drop(p, &q.Traffic, LinkCut)
+		return
+	}
+	if q.link.Loss > 0 && q.loss.Float64() < q.link.Loss {
+		w.drop(p, &q.Traffic, Lost)
+		return
+	}
+	w.trace(p, Crossed, 0)
+	at := w.now + q.link.Latency
+	if q.link.Jitter > 0 {
+		at += upTo(q.jitter, q.link.Jitter)
+	}
+	if !q.link.Reorder {
+		at = max(at, q.earliest)
+		q.earliest = at
+	}
+	w.later(p, stageSwitch, at)
+}
+
+// arrive puts p before the port of its receiver.
+func (w *world) arrive(p *packet) {
+	if p.pipe != nil {
+		p.pipe.leave(p)
+	}
+	h := p.to
+	h.in.enter(p)
+	switch {
+	case h.cut:
+		w.drop(p, &h.in, LinkCut)
+	case !h.ingress.offer(&w.events, w.now, p):
+		w.drop(p, &h.in, QueueFull)
+	default:
+		h.in.HighWater = h.ingress.demand
+	}
+}
+
+func (w *world) deliver(p *packet) {
+	h := p.to
+	t := &h.in
+	if p.from == h {
+		t = &h.local
+	}
+	c := h.sockets[p.dst.addrPort().Port()]
+	switch {
+	case c == nil:
+		w.drop(p, t, NoSocket)
+	case !c.take(p):
+		w.drop(p, t, BufferFull)
+	default:
+		t.leave(p)
+		w.trace(p, Delivered, 0)
+	}
+}
+
+func (w *world) drop(p *packet, t *Traffic, r Reason) {
+	t.drop(p, r)
+	w.trace(p, Dropped, r)
+	w.recycle(p)
+}
+
+func (w *world) trace(p *packet, k Kind, r Reason) {
+	if w.tap != nil {
+		w.tap(Event{At: w.now, Kind: k, Reason: r, Src: p.src.addrPort(), Dst: p.dst.addrPort(), Seq: p.seq, Size: p.size})
+	}
+}
+
+// upTo returns a uniform random duration from 0 to d, both included.
+func upTo(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(d) + 1))
+}
