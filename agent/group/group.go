@@ -83,8 +83,7 @@ type Groups struct {
 
 	mu      sync.Mutex // guards the fields below; nothing blocks while it is held
 	closed  bool
-	claimed map[claim]uint64 // ranks of this host's clients, from Join to Leave, by serial number
-	serial  uint64
+	claimed map[claim]*holding  // ranks of this host's clients, from Join to Leave
 	members map[ID]*member      // groups with ranks on this host
 	coords  map[ID]*coordinator // groups whose rank 0 is on this host
 	early   map[ID][]attached   // attached before this host's own rank 0 knew of the group
@@ -94,6 +93,13 @@ type claim struct {
 	job  string
 	rank int
 }
+
+// A holding is one client's claim; released is closed when it ends.
+type holding struct{ released chan struct{} }
+
+// claimPatience is how long a Join waits for another client's claim to end: a client
+// that has closed its rank may be back before the agent has noticed.
+const claimPatience = 3 * time.Second
 
 // An attached conn belongs to the member on host.
 type attached struct {
@@ -116,7 +122,7 @@ func New(cfg Config) *Groups {
 	return &Groups{
 		cfg: cfg, log: cfg.Log, ctx: ctx, stop: stop,
 		dir:     directory{jobs: make(map[string]*forming)},
-		claimed: make(map[claim]uint64),
+		claimed: make(map[claim]*holding),
 		members: make(map[ID]*member),
 		coords:  make(map[ID]*coordinator),
 		early:   make(map[ID][]attached),
@@ -222,7 +228,7 @@ func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, waiting 
 		return nil, err
 	}
 	key := claim{job, rank}
-	serial, err := g.claim(key)
+	hold, err := g.claim(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -231,12 +237,12 @@ func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, waiting 
 	defer context.AfterFunc(g.ctx, func() { cancel(ErrClosed) })()
 	formed, err := g.form(ctx, job, rank, ranks, waiting)
 	if err != nil {
-		g.unclaim(key, serial)
+		g.unclaim(key, hold)
 		return nil, err
 	}
-	r, err := g.enter(key, serial, formed)
+	r, err := g.enter(key, hold, formed)
 	if err != nil {
-		g.unclaim(key, serial)
+		g.unclaim(key, hold)
 	}
 	return r, err
 }
@@ -253,26 +259,41 @@ func checkJob(job string, rank, ranks int) error {
 	return nil
 }
 
-// claim reserves a rank for one client; the serial number tells its claim from later ones.
-func (g *Groups) claim(key claim) (serial uint64, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return 0, ErrClosed
+// claim reserves a rank for one client.
+func (g *Groups) claim(ctx context.Context, key claim) (*holding, error) {
+	patience := time.NewTimer(claimPatience)
+	defer patience.Stop()
+	for {
+		g.mu.Lock()
+		if g.closed {
+			g.mu.Unlock()
+			return nil, ErrClosed
+		}
+		other := g.claimed[key]
+		if other == nil {
+			h := &holding{released: make(chan struct{})}
+			g.claimed[key] = h
+			g.mu.Unlock()
+			return h, nil
+		}
+		g.mu.Unlock()
+		select {
+		case <-other.released:
+		case <-patience.C:
+			return nil, fmt.Errorf("rank %d of job %q: %w", key.rank, key.job, errTaken)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	if g.claimed[key] != 0 {
-		return 0, fmt.Errorf("rank %d of job %q: %w", key.rank, key.job, errTaken)
-	}
-	g.serial++
-	g.claimed[key] = g.serial
-	return g.serial, nil
 }
 
-func (g *Groups) unclaim(key claim, serial uint64) {
+// unclaim ends a claim, once.
+func (g *Groups) unclaim(key claim, h *holding) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.claimed[key] == serial {
+	if g.claimed[key] == h {
 		delete(g.claimed, key)
+		close(h.released)
 	}
 }
 
@@ -389,7 +410,7 @@ func (g *Groups) watchDirectory(ctx context.Context, job, at string, c conn) {
 
 // enter adds a formed rank to its group's member, which the first local rank creates,
 // along with the coordinator if rank 0 is here.
-func (g *Groups) enter(key claim, serial uint64, formed message) (*Rank, error) {
+func (g *Groups) enter(key claim, hold *holding, formed message) (*Rank, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -410,7 +431,7 @@ func (g *Groups) enter(key claim, serial uint64, formed message) (*Rank, error) 
 		}
 		g.startLocked(m.run)
 	}
-	return m.add(key, serial), nil
+	return m.add(key, hold), nil
 }
 
 // Status describes one group with ranks on this host.

@@ -35,7 +35,7 @@ type Rank struct {
 	rank int
 	key  claim
 
-	serial uint64 // of the claim
+	hold *holding
 
 	// Guarded by m.mu.
 	next uint64 // number of its next operation
@@ -73,10 +73,10 @@ func newMember(g *Groups, job string, formed message) *member {
 	}
 }
 
-func (m *member) add(key claim, serial uint64) *Rank {
+func (m *member) add(key claim, hold *holding) *Rank {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := &Rank{m: m, rank: key.rank, key: key, serial: serial}
+	r := &Rank{m: m, rank: key.rank, key: key, hold: hold}
 	m.local[key.rank] = r
 	return r
 }
@@ -175,7 +175,7 @@ func (m *member) forget() {
 	delete(m.g.members, m.id)
 	m.g.mu.Unlock()
 	for _, r := range m.local { // complete: the group was the only way to add
-		m.g.unclaim(r.key, r.serial)
+		m.g.unclaim(r.key, r.hold)
 	}
 }
 

@@ -186,7 +186,7 @@ func (r *Rank) Leave(cause string) {
 		m.abandon(o)
 	} else {
 		m.say(message{Kind: kindLeft, Rank: r.rank})
-		m.g.unclaim(r.key, r.serial)
+		m.g.unclaim(r.key, r.hold)
 	}
 	m.mu.Lock()
 	b := m.releaseLocked(r)

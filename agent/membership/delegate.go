@@ -27,6 +27,7 @@ type delegate struct {
 	log     *slog.Logger
 	table   *table
 	leaving atomic.Bool
+	ended   atomic.Bool // the view stays as it was: memberlist's timers fire on after its end
 
 	mu         sync.Mutex // guards the fields below
 	complaints map[string]struct{}
@@ -83,6 +84,9 @@ func member(n *memberlist.Node, s State, now time.Time) (Member, error) {
 }
 
 func (d *delegate) alive(n *memberlist.Node) {
+	if d.ended.Load() {
+		return
+	}
 	m, err := member(n, Alive, time.Now())
 	if err != nil && d.once("meta "+n.Name) {
 		d.log.Warn("member's metadata not understood", "host", n.Name, "err", err)
@@ -98,6 +102,9 @@ func (d *delegate) alive(n *memberlist.Node) {
 // NotifyLeave is told of deaths and of departures alike; a departure announces itself
 // in the metadata first.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	if d.ended.Load() {
+		return
+	}
 	m, _ := member(n, Failed, time.Now())
 	if m.Leaving || m.Name == d.cfg.Name {
 		m.State = Left
@@ -178,7 +185,7 @@ func (d *delegate) takeMergeErr() error {
 }
 
 func (d *delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []byte) {
-	if d.cfg.RTT != nil && rtt > 0 && rtt < maxRTT {
+	if d.cfg.RTT != nil && !d.ended.Load() && rtt > 0 && rtt < maxRTT {
 		d.cfg.RTT(n.Name, rtt)
 	}
 }

@@ -3,6 +3,8 @@ package membership
 import (
 	"testing"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/gridnet"
 )
 
 func TestOneView(t *testing.T) {
@@ -145,6 +147,55 @@ func TestSplitHeals(t *testing.T) {
 	}
 }
 
+// The control of TestSplitHeals: without our re-joins the sides stay apart, so that
+// it is these that the test above tests.
+func TestSplitStaysWithoutRejoin(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 2, 2)
+		defer g.close()
+		var nodes []*node
+		for _, h := range []string{"a0", "a1", "b0", "b1"} {
+			nodes = append(nodes, g.start(h, func(c *Config) { c.Rejoin = 10000 * time.Hour }))
+		}
+		defer stopAll(nodes)
+		for _, n := range nodes[1:] {
+			n.join(t, nodes[0])
+		}
+		agree(t, 10*time.Second, nodes, names(nodes))
+		if err := g.net.Cut("a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		if err := g.net.Heal("a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		agree(t, 0, nodes[:2], "a0 a1")
+		agree(t, 0, nodes[2:], "b0 b1")
+	})
+}
+
+// 2 % of all packets are lost, and nobody is found dead for it.
+func TestLossKillsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 5, 5)
+		defer g.close()
+		for _, way := range [][2]string{{"a", "b"}, {"b", "a"}} {
+			if err := g.net.SetLink(way[0], way[1], func(l *gridnet.Link) { l.Loss = 0.02 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nodes := g.startAll(5, 5)
+		defer stopAll(nodes)
+		agree(t, 10*time.Second, nodes, names(nodes))
+		time.Sleep(20 * time.Minute)
+		if n := g.logs.count("member failed"); n > 0 {
+			t.Errorf("%d times a host was found dead", n)
+		}
+		agree(t, 0, nodes, names(nodes))
+	})
+}
+
 // A host alone, whose seeds are not there yet, and an agent that restarts with
 // nothing but what it remembered, must both come in without help.
 func TestComesInLater(t *testing.T) {
@@ -197,6 +248,7 @@ func TestForeignGossipIsRefused(t *testing.T) {
 		for range 50 { // gossip proper
 			b0.transport.WriteTo(sealed(t, theirs.key), a0.addr.String())
 			b0.transport.WriteTo([]byte("hello"), a0.addr.String())
+			time.Sleep(10 * time.Millisecond) // quic-go keeps 32 of a burst
 		}
 		time.Sleep(30 * time.Second)
 		got := a0.Refused()
@@ -279,7 +331,8 @@ func TestNameConflict(t *testing.T) {
 		agree(t, 90*time.Second, []*node{a0, twin}, "a0 a1")
 		for a0at, _ := a0.Resolve("a1"); addrPort(a0at) != twin.addr; a0at, _ = a0.Resolve("a1") {
 			if time.Since(begin) > 90*time.Second {
-				t.Fatalf("a1 is still thought to be at %v", a0at)
+				t.Errorf("a1 is still thought to be at %v", a0at)
+				break
 			}
 			time.Sleep(time.Second)
 		}

@@ -161,11 +161,9 @@ func newKeyring(keys [][]byte) (*memberlist.Keyring, error) {
 
 // Run takes part until ctx ends, then stops without a word: the others find out
 // unless [Membership.Leave] was called before. It may be called once. The endpoint
-// must be running, and run on until Run has returned.
-//
-// When it returns, everything it started has ended, but for memberlist's probe of the
-// moment, which has no way to be told and ends within a few probe intervals (16 s at
-// most); it holds nothing and can send nothing.
+// must be running, and run on until Run has returned. When it returns, every
+// goroutine it started has ended; that takes up to a probe interval (2 s, or 1 s
+// with [LAN]; more if the network has been failing), see drain.
 func (m *Membership) Run(ctx context.Context) error {
 	defer close(m.ended)
 	m.transport.start()
@@ -192,12 +190,24 @@ func (m *Membership) Run(ctx context.Context) error {
 			})
 		}
 	}
-	err = list.Shutdown() // first: it ends what the tasks wait for
+	m.delegate.ended.Store(true)
+	err = list.Shutdown() // before Wait: it ends what the tasks wait for
 	tasks.Wait()
+	m.drain()
 	if err != nil {
 		return fmt.Errorf("stop gossip: %w", err)
 	}
 	return nil
+}
+
+// drain waits for the goroutines of memberlist, which has no way to say that they
+// have ended. Loops end when told and streams are cut off, but a probe in flight
+// waits for its answer to the last: its interval, times one more than the health
+// score with which it began. The score falls at the end of a probe only, so that of
+// now is no less.
+func (m *Membership) drain() {
+	interval := m.cfg.Profile.timings().ProbeInterval
+	time.Sleep(interval*time.Duration(m.list.GetHealthScore()+1) + 10*time.Millisecond)
 }
 
 func (m *Membership) libraryConfig() *memberlist.Config {
@@ -215,6 +225,7 @@ func (m *Membership) libraryConfig() *memberlist.Config {
 	c.Merge = m.delegate
 	c.Alive = m.delegate
 	c.Ping = m.delegate
+	c.DisableTcpPingsForNode = m.transport.elsewhere
 	return c
 }
 

@@ -55,6 +55,7 @@ func (p Profile) timings() *memberlist.Config {
 		c.ProbeTimeout = 400 * time.Millisecond
 		c.GossipInterval = 200 * time.Millisecond
 	}
+	c.AwarenessMaxMultiplier = 4 // a host with a bad network probes each 8 s at least, not each 16 s
 	c.UDPBufferSize = gossipPacket
 	// Gossip of small clusters is a few hundred bytes a packet; compressing each took
 	// more processor than the rest of gossip, and decompression is attack surface.

@@ -50,8 +50,10 @@ type Member struct {
 const (
 	// leftMemory is how long a member that left is shown, and remembered on disk.
 	leftMemory = 24 * time.Hour
-	// maxGone bounds the members that are kept although they are not alive.
-	maxGone = 1024
+	// maxGone bounds the members that are kept although they are not alive. Pruning
+	// sorts, so it is put off until there are pruneSlack more.
+	maxGone    = 1024
+	pruneSlack = 128
 )
 
 // A table holds what is known of all members. memberlist's own list is no
@@ -109,7 +111,7 @@ func (t *table) prune(now time.Time) {
 			gone = append(gone, m)
 		}
 	}
-	if len(gone) <= maxGone {
+	if len(gone) <= maxGone+pruneSlack {
 		return
 	}
 	slices.SortFunc(gone, func(a, b Member) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name)) })

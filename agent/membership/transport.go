@@ -36,9 +36,10 @@ type transport struct {
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 
-	mu    sync.Mutex // guards open and conns, and the sends to streams; never held over I/O
+	mu    sync.Mutex // guards the fields below, and the sends to streams; never held over I/O
 	open  bool       // memberlist is there to read
 	conns map[*streamConn]struct{}
+	moved map[string]struct{} // members whose lane leads to another address than gossip has
 
 	received, dropped, droppedStreams atomic.Uint64
 }
@@ -53,6 +54,7 @@ func newTransport(ep *lane.Endpoint, advertise netip.AddrPort, keys *memberlist.
 		packets: make(chan *memberlist.Packet, packetBacklog),
 		streams: make(chan net.Conn, streamBacklog),
 		conns:   make(map[*streamConn]struct{}),
+		moved:   make(map[string]struct{}),
 	}
 	ep.HandlePackets(lane.PacketGossip, t.handlePacket)
 	ep.HandleStreams(lane.StreamGossip, t.handleStream)
@@ -158,11 +160,29 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 		return nil, net.ErrClosed
 	}
 	t.conns[c] = struct{}{}
+	if a.Name != "" {
+		if addrPort(s.Peer.Addr).String() == a.Addr {
+			delete(t.moved, a.Name)
+		} else {
+			t.moved[a.Name] = struct{}{}
+		}
+	}
 	return c, nil
 }
 
+// elsewhere reports whether the lane to a member leads to another address than
+// gossip has: it came back somewhere else, or is behind a translator. A ping over
+// that lane proves nothing of the address that gossip has, and would keep a host
+// alive there for ever that has long moved; memberlist is told not to try.
+func (t *transport) elsewhere(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.moved[name]
+	return ok
+}
+
 // dial goes by name where the name is known to be at that address: that finds the
-// lane that exists, also where the peer is behind a translated address.
+// lane that exists, also one that the peer dialed from behind a translator.
 func (t *transport) dial(ctx context.Context, a memberlist.Address) (*lane.Stream, error) {
 	ap, err := netip.ParseAddrPort(a.Addr)
 	if err != nil {
