@@ -17,7 +17,7 @@ import (
 
 // Anti-entropy of the map: every round an agent exchanges digests, then what the
 // other lacks, with one member chosen at random. News reach n agents in about log n
-// rounds. Rounds follow each other quickly while they bring something new.
+// rounds. Rounds follow each other quickly while the map changes.
 const (
 	mapPauseBusy = 500 * time.Millisecond
 	mapPauseIdle = 5 * time.Second
@@ -37,6 +37,7 @@ type mapSync struct {
 
 func (s *mapSync) run(ctx context.Context) {
 	pause := mapPauseBusy
+	epoch := s.m.Epoch()
 	for {
 		select {
 		case <-ctx.Done():
@@ -48,55 +49,52 @@ func (s *mapSync) run(ctx context.Context) {
 			continue
 		}
 		peer := peers[rand.IntN(len(peers))]
-		changed, err := s.round(ctx, peer)
-		if err != nil && ctx.Err() == nil {
+		if err := s.round(ctx, peer); err != nil && ctx.Err() == nil {
 			s.log.Debug("map exchange failed", "peer", peer, "err", err)
 		}
-		pause = min(2*pause, mapPauseIdle)
-		if changed {
-			pause = mapPauseBusy
+		pause = min(pause*3/2, mapPauseIdle)
+		if now := s.m.Epoch(); now != epoch { // by a peer's news or by our own measurements
+			epoch, pause = now, mapPauseBusy
 		}
 	}
 }
 
 // round asks peer: digest there, digest and delta back, delta there.
-func (s *mapSync) round(ctx context.Context, peer string) (changed bool, err error) {
+func (s *mapSync) round(ctx context.Context, peer string) error {
 	ctx, cancel := context.WithTimeout(ctx, mapTimeout)
 	defer cancel()
 	st, err := s.ep.Open(ctx, peer, 0, lane.StreamMap)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer st.Abort() // after Close below it only stops reading
 	defer context.AfterFunc(ctx, st.Abort)()
 	r := bufio.NewReader(st)
 	mine, err := netmap.AppendDigest(nil, s.m.Digest())
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := writeFrame(st, mine); err != nil {
-		return false, err
+		return err
 	}
 	theirs, err := readDigest(r)
 	if err != nil {
-		return false, err
+		return err
 	}
-	n, err := s.merge(r, peer)
-	if err != nil {
-		return false, err
+	if err := s.merge(r, peer); err != nil {
+		return err
 	}
-	sent := s.m.Delta(theirs, maxMapRows, time.Now())
-	if err := writeDelta(st, sent); err != nil {
-		return false, err
+	if err := writeDelta(st, s.m.Delta(theirs, maxMapRows, time.Now())); err != nil {
+		return err
 	}
 	if err := st.Close(); err != nil {
-		return false, err
+		return err
 	}
 	_, err = r.ReadByte() // wait for the peer's end: an abort now would cut our delta off
 	if !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("end of the exchange: %w", err)
+		return fmt.Errorf("end of the exchange: %w", err)
 	}
-	return n > 0 || sent.Entries() > 0, nil
+	return nil
 }
 
 // serve answers one round.
@@ -130,24 +128,22 @@ func (s *mapSync) answer(st *lane.Stream) error {
 	if err := writeDelta(st, s.m.Delta(theirs, maxMapRows, time.Now())); err != nil {
 		return err
 	}
-	_, err = s.merge(r, st.Peer.Name)
-	return err
+	return s.merge(r, st.Peer.Name)
 }
 
-func (s *mapSync) merge(r *bufio.Reader, peer string) (int, error) {
+func (s *mapSync) merge(r *bufio.Reader, peer string) error {
 	b, err := readFrame(r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	d, err := netmap.ParseDelta(b)
 	if err != nil {
-		return 0, fmt.Errorf("map rows from %s: %w", peer, err)
+		return fmt.Errorf("map rows from %s: %w", peer, err)
 	}
-	n, err := s.m.Merge(d, time.Now())
-	if err != nil { // the sound entries were taken; an absurd one is the sender's fault
+	if _, err := s.m.Merge(d, time.Now()); err != nil { // the sound entries were taken; an absurd one is the sender's fault
 		s.log.Warn("map rows refused", "peer", peer, "err", err)
 	}
-	return n, nil
+	return nil
 }
 
 func readDigest(r *bufio.Reader) (netmap.Digest, error) {

@@ -8,10 +8,13 @@ import (
 	"net"
 )
 
-// ALPN protocol names. A member connection is mutually authenticated; on a join
-// connection the client has no certificate yet and may only open join streams.
+// ALPN protocol names. Member and lane connections are mutually authenticated: a
+// member connection is lane 0 of its pair, for either end to open streams on; further
+// lanes belong to the end that dialed them. On a join connection the client has no
+// certificate yet and may only open join streams.
 const (
 	protoMember = "gridagent/1"
+	protoLane   = "gridagent-lane/1"
 	protoJoin   = "gridagent-join/1"
 )
 
@@ -63,7 +66,7 @@ func serverTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
 	join := base.Clone()
 	join.NextProtos = []string{protoJoin}
 	top := base.Clone()
-	top.NextProtos = []string{protoMember, protoJoin}
+	top.NextProtos = []string{protoMember, protoLane, protoJoin}
 	top.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		for _, p := range hello.SupportedProtos {
 			if p == protoJoin {
@@ -72,7 +75,7 @@ func serverTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
 		}
 		from := hello.Conn.RemoteAddr()
 		member := base.Clone()
-		member.NextProtos = []string{protoMember}
+		member.NextProtos = []string{protoMember, protoLane}
 		member.ClientAuth = tls.RequireAnyClientCert // verified below, against the cluster's authority only
 		member.VerifyConnection = func(cs tls.ConnectionState) error {
 			_, err := verifyMember(cs, c.Roots, x509.ExtKeyUsageClientAuth)
@@ -86,13 +89,17 @@ func serverTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
 	return top
 }
 
-// memberTLS returns the configuration for dialing a member. want is the host name
-// that must answer, or "" where only the address is known.
-func memberTLS(c Credentials, want string) *tls.Config {
+// memberTLS returns the configuration for dialing a member's lane. want is the host
+// name that must answer, or "" where only the address is known.
+func memberTLS(c Credentials, want string, lane int) *tls.Config {
+	proto := protoMember
+	if lane > 0 {
+		proto = protoLane
+	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		Certificates:       []tls.Certificate{c.Certificate},
-		NextProtos:         []string{protoMember},
+		NextProtos:         []string{proto},
 		InsecureSkipVerify: true, // replaced by VerifyConnection: names are the cluster's, not the DNS's
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			got, err := verifyMember(cs, c.Roots, x509.ExtKeyUsageServerAuth)

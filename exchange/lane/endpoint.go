@@ -272,6 +272,10 @@ func (e *Endpoint) serveIncoming(conn *quic.Conn) {
 		return
 	}
 	name := cs.PeerCertificates[0].Subject.CommonName // verified during the handshake
+	if cs.NegotiatedProtocol == protoLane {
+		e.serve(connKey{name, 1}, nil, conn) // the dialer's to open streams on, not ours
+		return
+	}
 	key := connKey{name, 0}
 	entry := &connEntry{ready: make(chan struct{}), conn: conn}
 	close(entry.ready)
@@ -330,7 +334,7 @@ func (e *Endpoint) serve(key connKey, entry *connEntry, conn *quic.Conn) {
 func (e *Endpoint) forget(key connKey, entry *connEntry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.conns[key] == entry {
+	if entry != nil && e.conns[key] == entry {
 		delete(e.conns, key)
 		if entry.conn != nil {
 			delete(e.byAddr, entry.conn.RemoteAddr().String())
@@ -345,7 +349,7 @@ func (e *Endpoint) dispatch(s *Stream) {
 		s.Abort()
 		return
 	}
-	h(s.Context(), s)
+	h(s.conn.Context(), s)
 }
 
 // readKind reads a stream's first byte, which a peer owes at once.
@@ -396,6 +400,7 @@ func (e *Endpoint) open(ctx context.Context, conn *quic.Conn, name string, k Str
 	}
 	s := &Stream{Stream: qs, Peer: Peer{Name: name, Addr: conn.RemoteAddr()}, Local: conn.LocalAddr(), conn: conn}
 	if _, err := s.Write([]byte{byte(k)}); err != nil {
+		s.Abort()
 		return nil, fmt.Errorf("open stream to %s: %w", name, err)
 	}
 	return s, nil
@@ -430,7 +435,7 @@ func (e *Endpoint) dial(key connKey, entry *connEntry, addr net.Addr) {
 	if want[0] == '@' {
 		want = ""
 	}
-	conn, err := e.dialQUIC(addr, want)
+	conn, err := e.dialQUIC(addr, want, key.lane)
 	if err != nil {
 		entry.err = err
 		e.forget(key, entry)
@@ -455,14 +460,14 @@ func (e *Endpoint) dial(key connKey, entry *connEntry, addr net.Addr) {
 	e.serve(key, entry, conn)
 }
 
-func (e *Endpoint) dialQUIC(addr net.Addr, want string) (*quic.Conn, error) {
+func (e *Endpoint) dialQUIC(addr net.Addr, want string, lane int) (*quic.Conn, error) {
 	if addr == nil {
 		var ok bool
 		if addr, ok = e.cfg.Resolve(want); !ok {
 			return nil, fmt.Errorf("%s is not a known member", want)
 		}
 	}
-	conn, err := e.transport.Dial(e.ctx, addr, memberTLS(e.cfg.Credentials, want), e.quicConf)
+	conn, err := e.transport.Dial(e.ctx, addr, memberTLS(e.cfg.Credentials, want, lane), e.quicConf)
 	if err != nil {
 		return nil, err
 	}

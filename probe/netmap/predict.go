@@ -7,16 +7,28 @@ import (
 	"time"
 )
 
-// Pairs are alike if their latencies differ by no more than the larger of these two; the
-// share is of the latency of the pair to be predicted.
+// A measured pair is like the one to be predicted if its latency is higher by no more
+// than the larger of the first two (the share is of the latency of the pair to be
+// predicted), and lower by no more than that or down to the third. The third is wide
+// because queues only ever add: while a link is busy, some of its pairs show a multiple
+// of what others show. It stays far from the step between a LAN and a WAN, so that a
+// host with a wrong site label is not given the rates of the site that it is not in.
 const (
 	alikeLatency = 2 * time.Millisecond
 	alikeShare   = 0.30
+	alikeQueued  = 0.25
 )
+
+// alike returns the bounds of the latencies that are like latency.
+func alike(latency time.Duration) (low, high time.Duration) {
+	reach := max(alikeLatency, time.Duration(alikeShare*float64(latency)))
+	return min(latency-reach, time.Duration(alikeQueued*float64(latency))), latency + reach
+}
 
 // Predict returns s with the gaps in its bandwidths filled where the rest allows a guess: a
 // pair whose latency is known gets the median over the measured pairs from the same site to
-// the same site whose latency is alike (within 2 ms or 30 %). Hosts without a site label
+// the same site whose latency is alike (not above it by more than 2 ms or 30 %, nor under a
+// quarter of it, which queues explain). Hosts without a site label
 // count as one site. What is filled in has [SourcePredicted]; measurements are never
 // changed, and earlier predictions neither change nor count. A pair without latency, or
 // without a like pair, stays unknown.
@@ -88,16 +100,16 @@ func medians(samples, gaps []sample) map[int]BytesPerSec {
 	out := make(map[int]BytesPerSec, len(gaps))
 	first, end := 0, 0 // the window is samples[first:end]
 	for _, g := range gaps {
-		reach := max(alikeLatency, time.Duration(alikeShare*float64(g.latency)))
-		for ; end < len(samples) && samples[end].latency <= g.latency+reach; end++ {
+		low, high := alike(g.latency)
+		for ; end < len(samples) && samples[end].latency <= high; end++ {
 			window.add(rank(samples[end].bandwidth), 1)
 		}
-		for ; first < end && samples[first].latency < g.latency-reach; first++ {
+		for ; first < end && samples[first].latency < low; first++ {
 			window.add(rank(samples[first].bandwidth), -1)
 		}
 		if k := end - first; k > 0 {
-			low, high := values[window.nth((k-1)/2)], values[window.nth(k/2)]
-			out[g.at] = low + (high-low)/2
+			a, b := values[window.nth((k-1)/2)], values[window.nth(k/2)]
+			out[g.at] = a + (b-a)/2
 		}
 	}
 	return out

@@ -22,7 +22,7 @@ func predictSlowly(s *Snapshot, i, j int) (BytesPerSec, bool) {
 				continue
 			}
 			reach := max(2*time.Millisecond, time.Duration(0.3*float64(e.Latency)))
-			if (o.Latency - e.Latency).Abs() <= reach {
+			if o.Latency <= e.Latency+reach && (o.Latency >= e.Latency-reach || float64(o.Latency) >= 0.25*float64(e.Latency)) {
 				like = append(like, o.Bandwidth)
 			}
 		}

@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// readAnswers reads what p answers on l until the stream ends.
+func (x *run) readAnswers(p *peer, l *outLane) error {
+	r := newFrameReader(l.stream)
+	var f frame
+	for {
+		err := r.next(&f)
+		if err == nil {
+			err = x.answer(p, l, &f)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, errMalformed) {
+			x.misbehaved(p, err)
+		}
+		x.mu.Lock()
+		l.broken = true
+		p.cond.Broadcast()
+		x.mu.Unlock()
+		if p.ctx.Err() == nil {
+			l.stream.Abort() // or the writer would wait for a peer that has gone
+		}
+		return err
+	}
+}
+
+// answer handles one frame of p. Its errors are errMalformed.
+func (x *run) answer(p *peer, l *outLane, f *frame) error {
+	if f.kind == frameFail {
+		x.peerFailed(p, f.reason)
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch f.kind {
+	case frameDone:
+		for _, s := range p.sends {
+			if s.ID == f.number {
+				x.confirm(s)
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: done with transfer %d, which host %d does not receive from here", errMalformed, f.number, p.index)
+	case frameSeen:
+		for _, t := range p.tokens {
+			if t.transfer == f.number && t.ready {
+				x.seen(p, t)
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: token of transfer %d seen, which was not sent", errMalformed, f.number)
+	case frameHave:
+		return x.had(p, f)
+	case frameEnd:
+		if p.asker == l {
+			p.asker = nil
+			x.resend(p)
+		}
+		return nil
+	case frameComplete:
+		for _, s := range p.sends {
+			x.confirm(s)
+		}
+		for _, t := range p.tokens {
+			x.seen(p, t)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: kind %#02x in an answer", errMalformed, f.kind)
+}
+
+// confirm completes s: its receiver has everything. It needs x.mu.
+func (x *run) confirm(s *send) {
+	if s.confirmed {
+		return
+	}
+	s.confirmed, s.end = true, time.Since(x.start)
+	for _, sb := range s.blocks {
+		sb.sent, sb.by = nil, nil
+		x.release(sb.b)
+	}
+	x.fulfil(s.ID)
+	x.closeOne(s.to)
+}
+
+// release frees a block that was only forwarded once all who get it have it. It needs x.mu.
+func (x *run) release(b *block) {
+	if b.open--; b.open == 0 && b.Role == Forward && b.left == 0 {
+		b.mem = memory{}
+	}
+}
+
+// seen completes t. It needs x.mu.
+func (x *run) seen(p *peer, t *token) {
+	if t.seen {
+		return
+	}
+	t.seen = true
+	x.closeOne(p)
+}
+
+// closeOne counts one of p's sends or tokens as complete. It needs x.mu.
+func (x *run) closeOne(p *peer) {
+	if p.open--; p.open == 0 {
+		p.cancel()
+		p.cond.Broadcast()
+	}
+	x.settle()
+}

@@ -1,0 +1,17 @@
+// Package exchange runs plans: it moves the blocks of one collective between hosts.
+//
+// [Split] cuts a [plan.Plan] into one [Part] per host, small enough to be handed out
+// over a slow link. On each host an [Engine] runs its part: received bytes go
+// straight to their place in the caller's result, a chunk is forwarded as soon as it
+// is here, synchronisations travel as tokens, every block carries a checksum from
+// its origin to each destination, and what a broken stream had not delivered is sent
+// again. The engine knows nothing of how the plan was made.
+//
+// Who does what in a running part: [Engine.Run] starts one goroutine per lane and
+// destination, which writes, and one per open stream, which reads the answers; the
+// streams that peers open are read by the goroutines that call [Engine.Accept]. All
+// state of a part is guarded by one mutex (run.mu) and nobody holds it over I/O.
+//
+// Place in the flow: planner → plan → Split → agents → Engine → lanes. The bytes on a
+// stream are described in wire.go.
+package exchange

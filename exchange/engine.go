@@ -1,0 +1,272 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// headerTimeout is what a peer has to say which exchange its stream belongs to.
+	headerTimeout = 10 * time.Second
+	// farewellTimeout bounds how long an ended part's streams wait for the peer to
+	// read the last frame and to stop sending.
+	farewellTimeout = 5 * time.Second
+	// keptOutcomes is how many ended exchanges are remembered, so that a peer whose
+	// stream broke after the end can still be told how it ended. 1024 are 64 KiB or
+	// so, and hours of exchanges against seconds of retries.
+	keptOutcomes = 1024
+)
+
+// A Config is what an [Engine] needs.
+type Config struct {
+	// Self is the name of this host, as in a plan's Hosts.
+	Self string
+	// Open opens a data stream to host on the given lane, connecting first if need be.
+	// It is called concurrently, and again after a stream has broken.
+	Open func(ctx context.Context, host string, lane int) (Stream, error)
+	// Lanes says over how many lanes to send to host, at most 64. Nil means one. More
+	// help only where one connection's window does not fill the path.
+	Lanes func(host string) int
+	// MaxTransit bounds the memory, in bytes, for blocks that are only forwarded, over
+	// all parts that run. Zero means 1 GiB. A part that needs more is refused.
+	MaxTransit int64
+	// MaxWaiting bounds the streams that wait for their exchange to start here. Zero
+	// means 256. Further streams are turned away; their senders come back.
+	MaxWaiting int
+	// WaitStart is how long such a stream waits. Zero means 30 s.
+	WaitStart time.Duration
+	// Log receives broken streams and refused peers. Nil discards.
+	Log *slog.Logger
+}
+
+// An Engine runs parts. Its methods may be called concurrently. It has no goroutines
+// of its own: they belong to Run and to the callers of Accept.
+type Engine struct {
+	cfg Config
+
+	mu       sync.Mutex // guards the fields below; never held over I/O
+	runs     map[ID]*run
+	expected map[ID]*expectation
+	waiting  int   // streams, over all expectations
+	transit  int64 // bytes reserved by runs
+	outcomes map[ID]outcome
+	order    []ID // of outcomes, a ring once it is full
+	oldest   int  // in order
+}
+
+// An expectation is an exchange that has streams here but has not started.
+type expectation struct {
+	started chan struct{} // closed when it starts
+	streams int
+}
+
+// An outcome is how a part ended here: well if failure is empty.
+type outcome struct{ failure string }
+
+// New returns an engine.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Self == "" || cfg.Open == nil {
+		return nil, errors.New("exchange: Self and Open are required")
+	}
+	if cfg.MaxTransit < 0 || cfg.MaxWaiting < 0 || cfg.WaitStart < 0 {
+		return nil, fmt.Errorf("exchange: negative limit: transit %d, waiting %d, start %v", cfg.MaxTransit, cfg.MaxWaiting, cfg.WaitStart)
+	}
+	if cfg.Lanes == nil {
+		cfg.Lanes = func(string) int { return 1 }
+	}
+	if cfg.MaxTransit == 0 {
+		cfg.MaxTransit = 1 << 30
+	}
+	if cfg.MaxWaiting == 0 {
+		cfg.MaxWaiting = 256
+	}
+	if cfg.WaitStart == 0 {
+		cfg.WaitStart = 30 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{
+		cfg:      cfg,
+		runs:     make(map[ID]*run),
+		expected: make(map[ID]*expectation),
+		outcomes: make(map[ID]outcome),
+	}, nil
+}
+
+// Run executes this host's part of an exchange. It returns nil when every block has
+// arrived and is verified, and every host that this one sends to has confirmed. Each
+// exchange is run once.
+//
+// When ctx ends, Run ends promptly with an error that wraps the cause and says what
+// was outstanding; peers are told. Other errors: an invalid part or layout,
+// [ErrRunning], [ErrTransit], and [*TransferError] around a [*ChecksumError], a
+// [*ProtocolError] or a [*PeerError]. When it returns, its goroutines and streams have
+// ended and nothing touches the buffers of data any more; after an error, the
+// contents of the result are undefined.
+func (e *Engine) Run(ctx context.Context, part *Part, data Data) (Stats, error) {
+	x, err := newRun(ctx, e, part, data)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer x.cancel(nil)
+	if err := e.begin(x); err != nil {
+		return Stats{}, fmt.Errorf("exchange %v: %w", part.ID, err)
+	}
+	err = x.execute(ctx)
+	return x.statistics(), err
+}
+
+// begin registers x and lets the streams that wait for it go on.
+func (e *Engine) begin(x *run) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id := x.part.ID
+	_, ended := e.outcomes[id]
+	if ended || e.runs[id] != nil {
+		return ErrRunning
+	}
+	need := x.part.Transit()
+	if need > e.cfg.MaxTransit-e.transit {
+		return fmt.Errorf("%w: %d bytes to forward, %d of %d are free", ErrTransit, need, e.cfg.MaxTransit-e.transit, e.cfg.MaxTransit)
+	}
+	e.transit += need
+	e.runs[id] = x
+	if w := e.expected[id]; w != nil {
+		close(w.started)
+		delete(e.expected, id)
+	}
+	return nil
+}
+
+// retire remembers how x ended. Later streams of its exchange are told so.
+func (e *Engine) retire(x *run, o outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id := x.part.ID
+	delete(e.runs, id)
+	e.transit -= x.part.Transit()
+	e.outcomes[id] = o
+	if len(e.order) < keptOutcomes {
+		e.order = append(e.order, id)
+		return
+	}
+	delete(e.outcomes, e.order[e.oldest])
+	e.order[e.oldest] = id
+	e.oldest = (e.oldest + 1) % keptOutcomes
+}
+
+// Accept serves a data stream that the host called from has opened, until it ends.
+// from must be proven, by the lane's certificate. ctx bounds the wait for the exchange
+// to start here; during that wait the stream is not read.
+func (e *Engine) Accept(ctx context.Context, from string, s Stream) {
+	s.SetReadDeadline(time.Now().Add(headerTimeout))
+	r := newFrameReader(s)
+	h, err := r.header()
+	if err != nil {
+		if errors.Is(err, errMalformed) {
+			e.cfg.Log.Warn("data stream refused", "peer", from, "error", err)
+		}
+		s.Abort()
+		return
+	}
+	s.SetReadDeadline(time.Time{})
+	for {
+		x, o, err := e.await(ctx, h.id)
+		if err != nil {
+			// Not a refusal: the sender comes back until its own context ends.
+			e.cfg.Log.Debug("data stream turned away", "peer", from, "exchange", h.id, "error", err)
+			s.Abort()
+			return
+		}
+		if x != nil {
+			var attached bool
+			if o, attached = x.serve(from, h.lane, r, s); !attached {
+				continue // it has ended in the meantime
+			}
+		}
+		if o != nil {
+			o.tell(r, s)
+		} else {
+			s.Abort()
+		}
+		return
+	}
+}
+
+// await returns the run of exchange id, or how it ended, waiting for it to start.
+func (e *Engine) await(ctx context.Context, id ID) (*run, *outcome, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x, o := e.lookup(id); x != nil || o != nil {
+		return x, o, nil
+	}
+	if e.waiting >= e.cfg.MaxWaiting {
+		return nil, nil, fmt.Errorf("%d streams wait for an exchange to start", e.waiting)
+	}
+	w := e.expected[id]
+	if w == nil {
+		w = &expectation{started: make(chan struct{})}
+		e.expected[id] = w
+	}
+	e.waiting++
+	w.streams++
+	e.mu.Unlock()
+	timer := time.NewTimer(e.cfg.WaitStart)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-w.started:
+	case <-timer.C:
+		err = fmt.Errorf("exchange has not started within %v", e.cfg.WaitStart)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	e.mu.Lock()
+	e.waiting--
+	if w.streams--; w.streams == 0 && e.expected[id] == w {
+		delete(e.expected, id)
+	}
+	if x, o := e.lookup(id); x != nil || o != nil {
+		return x, o, nil
+	}
+	if err == nil {
+		err = errors.New("exchange is forgotten")
+	}
+	return nil, nil, err
+}
+
+// lookup needs e.mu.
+func (e *Engine) lookup(id ID) (*run, *outcome) {
+	if x := e.runs[id]; x != nil {
+		return x, nil
+	}
+	if o, ok := e.outcomes[id]; ok {
+		return nil, &o
+	}
+	return nil, nil
+}
+
+// tell writes the outcome to the opener of s and waits until it hangs up: ending the
+// stream before that could overtake the frame.
+func (o outcome) tell(r frameReader, s Stream) {
+	f := frame{kind: frameComplete}
+	if o.failure != "" {
+		f = frame{kind: frameFail, reason: o.failure}
+	}
+	deadline := time.Now().Add(farewellTimeout)
+	s.SetWriteDeadline(deadline)
+	s.SetReadDeadline(deadline)
+	if _, err := s.Write(f.appendTo(nil)); err != nil {
+		s.Abort()
+		return
+	}
+	s.Close()
+	io.Copy(io.Discard, r.br)
+	s.CloseRead()
+}

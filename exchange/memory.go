@@ -1,0 +1,142 @@
+package exchange
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// A Segment is a piece of a buffer, in bytes.
+type Segment struct{ Offset, Len int64 }
+
+// Data is where the blocks of a part live. The engine keeps no reference to the
+// buffers after [Engine.Run] has returned.
+type Data struct {
+	// Result takes the blocks that arrive. It also holds this host's own blocks where
+	// Send is nil.
+	Result []byte
+	// Send holds this host's own blocks. Nil means that they are in Result.
+	Send []byte
+	// Layout says where a block lies, in order: in Send for a block that starts here,
+	// in Result for one that a rank here wants. Ranks of one host need not be adjacent,
+	// hence several segments. It is called once for each block, not for those that are
+	// only forwarded.
+	Layout func(b Block) []Segment
+	// Progress, if not nil, is updated while the part runs.
+	Progress *Progress
+}
+
+// A memory is where one block's bytes are: pieces of a buffer.
+type memory struct {
+	buf    []byte
+	segs   []Segment
+	starts []int64 // starts[i] is the block's offset at which segs[i] begins
+}
+
+// newMemory checks the layout of block b in buf.
+func newMemory(b Block, buf []byte, segs []Segment) (memory, error) {
+	m := memory{buf: buf, segs: segs, starts: make([]int64, len(segs))}
+	var n int64
+	for i, s := range segs {
+		if s.Offset < 0 || s.Len < 0 || s.Offset > int64(len(buf)) || s.Len > int64(len(buf))-s.Offset {
+			return m, fmt.Errorf("block %v: segment at %d of %d bytes is outside a buffer of %d", b.Block, s.Offset, s.Len, len(buf))
+		}
+		m.starts[i] = n
+		n += s.Len // no overflow: each segment lies in buf, and a lie about the total is found below
+		if n > b.Size {
+			break
+		}
+	}
+	if n != b.Size {
+		return m, fmt.Errorf("block %v: segments of at least %d bytes for a block of %d", b.Block, n, b.Size)
+	}
+	return m, nil
+}
+
+// at returns the longest piece of memory, at most n bytes, that begins at the block's
+// offset off.
+func (m *memory) at(off int64, n int) []byte {
+	i := 0
+	if len(m.starts) > 1 {
+		var exact bool
+		if i, exact = slices.BinarySearch(m.starts, off); !exact {
+			i--
+		}
+		for m.starts[i]+m.segs[i].Len <= off { // empty segments share a start
+			i++
+		}
+	}
+	rest := m.segs[i].Len - (off - m.starts[i])
+	from := m.segs[i].Offset + off - m.starts[i]
+	return m.buf[from : from+min(rest, int64(n))]
+}
+
+// checkDisjoint refuses segments that overlap: two blocks would be received into the
+// same bytes at the same time.
+func checkDisjoint(segs []Segment) error {
+	slices.SortFunc(segs, func(a, b Segment) int { return cmp.Compare(a.Offset, b.Offset) })
+	var end int64
+	for _, s := range segs {
+		if s.Len == 0 {
+			continue
+		}
+		if s.Offset < end {
+			return fmt.Errorf("two blocks are to be received at byte %d of the result", s.Offset)
+		}
+		end = s.Offset + s.Len
+	}
+	return nil
+}
+
+// A bitmap is a set of entries of a block.
+type bitmap []uint64
+
+func newBitmap(n int) bitmap    { return make(bitmap, (n+63)/64) }
+func (m bitmap) has(i int) bool { return m[i>>6]&(1<<(i&63)) != 0 }
+func (m bitmap) set(i int)      { m[i>>6] |= 1 << (i & 63) }
+func (m bitmap) clear(i int)    { m[i>>6] &^= 1 << (i & 63) }
+func (m bitmap) setAll(n int)   { m.setRange(0, n) }
+func (m bitmap) setRange(i, n int) { // [i, n)
+	for ; i < n; i++ {
+		m.set(i)
+	}
+}
+
+// nextAndNot returns the first entry, in the words from word on, that is in m and not
+// in not, or -1. It also returns the first word from word on in which not is not full:
+// where the next search may begin.
+func (m bitmap) nextAndNot(not bitmap, word int) (entry, from int) {
+	from = -1
+	for w := word; w < len(m); w++ {
+		if from < 0 && ^not[w] != 0 {
+			from = w
+		}
+		if x := m[w] &^ not[w]; x != 0 {
+			return w<<6 + bits.TrailingZeros64(x), from
+		}
+	}
+	if from < 0 {
+		from = len(m)
+	}
+	return -1, from
+}
+
+// run returns the first run of entries, at or after i and before n, that are in m.
+func (m bitmap) run(i, n int) (first, count int) {
+	for i < n && !m.has(i) {
+		if m[i>>6] == 0 {
+			i = (i>>6 + 1) << 6
+			continue
+		}
+		i++
+	}
+	if i >= n {
+		return n, 0
+	}
+	first = i
+	for i < n && m.has(i) {
+		i++
+	}
+	return first, i - first
+}

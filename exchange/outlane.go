@@ -1,0 +1,206 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"time"
+)
+
+// Pauses before a broken stream is opened again: they double from the first to the last.
+const (
+	minPause = 20 * time.Millisecond
+	maxPause = time.Second
+)
+
+// coalesce is the chunk size, in bytes, up to which frame and bytes are copied together
+// and written at once. A larger chunk is written from its place: QUIC itself puts a
+// short write and the next one into one packet.
+const coalesce = 1024
+
+// An outLane is one open stream to a peer.
+type outLane struct {
+	n      int
+	stream Stream
+	broken bool // guarded by run.mu
+}
+
+// lane serves one lane to p until nothing is left to send there or the run ends.
+func (x *run) lane(p *peer, n int) {
+	pause := minPause
+	for x.awaitWork(p) {
+		began := time.Now()
+		err := x.drive(p, n)
+		if err == nil || p.ctx.Err() != nil {
+			return
+		}
+		x.eng.cfg.Log.Debug("data stream broken", "peer", p.name, "lane", n, "exchange", x.part.ID, "error", err)
+		if time.Since(began) > 2*maxPause {
+			pause = minPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-p.ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// awaitWork blocks until a stream to p is of use: ahead of the data, so that a
+// handshake does not delay the first chunk, but not ahead of the synchronisations, so
+// that the hosts do not all dial each other at once. It returns false if none will be.
+func (x *run) awaitWork(p *peer) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for {
+		if p.open == 0 || x.ctx.Err() != nil {
+			return false
+		}
+		if p.needAsk {
+			return true
+		}
+		for _, t := range p.tokens {
+			if t.ready && t.by == 0 {
+				return true
+			}
+		}
+		for _, s := range p.sends[p.first:] {
+			if !s.confirmed && s.waits == 0 && s.unsent > 0 {
+				return true
+			}
+		}
+		p.cond.Wait()
+	}
+}
+
+// drive opens a stream and writes to it. It returns nil when nothing is left for p or
+// the run has ended, and otherwise the reason why the stream broke.
+func (x *run) drive(p *peer, n int) error {
+	s, err := x.eng.cfg.Open(p.ctx, p.name, n)
+	if err != nil {
+		return err
+	}
+	l := &outLane{n: n, stream: s}
+	stop := context.AfterFunc(p.ctx, func() {
+		s.SetReadDeadline(time.Unix(1, 0)) // long past
+		s.SetWriteDeadline(time.Now().Add(grace))
+	})
+	answers := make(chan error, 1)
+	go func() { answers <- x.readAnswers(p, l) }() // ends with the stream; waited for below
+	err = x.write(p, l)
+	if err == nil {
+		s.Close()
+		s.CloseRead()
+		<-answers
+	} else {
+		// The peer may have said why it reads no more.
+		s.SetReadDeadline(time.Now().Add(farewellTimeout))
+		if p.ctx.Err() != nil {
+			s.SetReadDeadline(time.Unix(1, 0))
+		}
+		if e := <-answers; errors.Is(err, errAnswers) {
+			err = e
+		}
+		s.Abort()
+		if p.ctx.Err() == nil {
+			x.laneLost(p, l)
+		}
+	}
+	stop()
+	return err
+}
+
+// errAnswers stands for the error with which readAnswers has ended.
+var errAnswers = errors.New("answers have stopped")
+
+// write writes what is next until there is nothing more or the stream breaks.
+func (x *run) write(p *peer, l *outLane) error {
+	buf := header{id: x.part.ID, lane: l.n}.appendTo(make([]byte, 0, coalesce+maxFrame))
+	if _, err := l.stream.Write(buf); err != nil {
+		return err
+	}
+	for {
+		w := x.next(p, l)
+		began := time.Now()
+		var err error
+		switch w.kind {
+		case workDone:
+			return nil
+		case workBroken:
+			return errAnswers
+		case workStop:
+			f := frame{kind: frameFail, reason: x.reason()}
+			_, err := l.stream.Write(f.appendTo(buf[:0]))
+			return err
+		case frameChunk:
+			err = x.writeChunk(l.stream, buf[:0], &w)
+		default:
+			f := frame{kind: w.kind, number: w.token}
+			if w.kind == frameSum {
+				f.number, f.sum = w.sb.b.number, x.checksum(w.sb.b)
+			}
+			_, err = l.stream.Write(f.appendTo(buf[:0]))
+		}
+		if err != nil {
+			return err
+		}
+		x.mu.Lock()
+		p.stats.Network += time.Since(began)
+		x.mu.Unlock()
+	}
+}
+
+// checksum returns the checksum of b that this host passes on: its own, or the origin's.
+func (x *run) checksum(b *block) uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if b.recv == nil {
+		return b.sum
+	}
+	return b.want
+}
+
+func (x *run) writeChunk(s Stream, buf []byte, w *work) error {
+	b := w.sb.b
+	off := int64(w.index) * int64(x.part.Chunk)
+	size := b.size(w.index, x.part.Chunk)
+	if w.crc {
+		x.sumChunk(b, w.index, w.mem.crc(off, size))
+	}
+	f := frame{kind: frameChunk, number: b.number, index: w.index, n: size}
+	buf = f.appendTo(buf)
+	if size <= coalesce {
+		for n := 0; n < size; {
+			piece := w.mem.at(off+int64(n), size-n)
+			buf = append(buf, piece...)
+			n += len(piece)
+		}
+		_, err := s.Write(buf)
+		return err
+	}
+	if _, err := s.Write(buf); err != nil {
+		return err
+	}
+	for n := 0; n < size; {
+		piece := w.mem.at(off+int64(n), size-n)
+		if _, err := s.Write(piece); err != nil {
+			return err
+		}
+		n += len(piece)
+	}
+	return nil
+}
+
+// crc returns the CRC-32C of size bytes from the block's offset off.
+func (m *memory) crc(off int64, size int) uint32 {
+	var c uint32
+	for n := 0; n < size; {
+		piece := m.at(off+int64(n), size-n)
+		c = crc32.Update(c, castagnoli, piece)
+		n += len(piece)
+	}
+	return c
+}

@@ -1,0 +1,315 @@
+package exchange
+
+import (
+	"fmt"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// Limits of a part. They bound the memory that a part can claim before its first byte arrives.
+const (
+	maxHosts     = 1 << 14
+	maxName      = 255
+	maxTransfers = 1 << 22
+	maxBytes     = 1 << 50 // all blocks of a part together
+	maxEntries   = 1 << 24 // chunks and checksums of a part together: 2 MiB per bitmap
+	maxChunk     = 1 << 30
+)
+
+// A Role says what a host has to do with a block.
+type Role uint8
+
+// The roles.
+const (
+	Origin  Role = iota // the block starts here
+	Want                // it ends here, and may be forwarded
+	Forward             // no rank here wants it
+)
+
+func (r Role) String() string {
+	switch r {
+	case Origin:
+		return "origin"
+	case Want:
+		return "want"
+	case Forward:
+		return "forward"
+	}
+	return fmt.Sprintf("Role(%d)", uint8(r))
+}
+
+// A Block is one block that a host handles.
+type Block struct {
+	plan.Block
+	Size int64 // bytes
+	Role Role
+}
+
+// A Wait is a synchronisation: transfer Transfer, which ends at host Host, must be
+// complete before the transfer that waits may start.
+type Wait struct {
+	Transfer int
+	Host     int // index in Part.Hosts
+}
+
+// A Send is a transfer from this host.
+type Send struct {
+	ID     int   // Transfer.ID in the plan
+	Dst    int   // index in Part.Hosts
+	Blocks []int // indexes in Part.Blocks
+	Waits  []Wait
+}
+
+// A Recv is a transfer to this host.
+type Recv struct {
+	ID     int   // Transfer.ID in the plan
+	Src    int   // index in Part.Hosts
+	Blocks []int // indexes in Part.Blocks
+	// Notify lists the hosts (indexes in Part.Hosts) that are told by a token when
+	// this transfer is complete, ascending. Src is not among them: it is always told.
+	Notify []int
+}
+
+// A Part is one host's share of a plan. It is inert data.
+type Part struct {
+	ID         ID
+	Collective plan.Collective
+	Hosts      []string // all hosts of the plan, in its order
+	Self       int      // index in Hosts
+	Chunk      int      // bytes of every chunk but a block's last
+	Blocks     []Block  // blocks that this host sends or receives, by (Origin, Dest) ascending
+	Sends      []Send   // in plan order: the order in which a destination's transfers are served
+	Recvs      []Recv   // by ID ascending
+}
+
+// Number returns the number of b on the wire: its origin for an allgather block,
+// origin·n + dest for an all-to-all block over n hosts.
+func (p *Part) Number(b plan.Block) int {
+	if p.Collective == plan.Alltoall {
+		return b.Origin*len(p.Hosts) + b.Dest
+	}
+	return b.Origin
+}
+
+// block is the inverse of Number.
+func (p *Part) block(number int) plan.Block {
+	if p.Collective == plan.Alltoall {
+		return plan.Block{Origin: number / len(p.Hosts), Dest: number % len(p.Hosts)}
+	}
+	return plan.Block{Origin: number, Dest: plan.All}
+}
+
+// chunks returns the number of chunks of a block of size bytes.
+func (p *Part) chunks(size int64) int64 {
+	return (size + int64(p.Chunk) - 1) / int64(p.Chunk)
+}
+
+// Transit returns the bytes that the host holds only to forward them.
+func (p *Part) Transit() int64 {
+	var n int64
+	for _, b := range p.Blocks {
+		if b.Role == Forward {
+			n += b.Size
+		}
+	}
+	return n
+}
+
+// Incoming returns the bytes that the host receives.
+func (p *Part) Incoming() int64 {
+	var n int64
+	for _, r := range p.Recvs {
+		for _, b := range r.Blocks {
+			n += p.Blocks[b].Size
+		}
+	}
+	return n
+}
+
+// Validate reports the first thing that is wrong with p, whoever made it. A valid
+// part can be run: every index is in range, every block that is sent is held or
+// received exactly once, and memory and totals are bounded.
+func (p *Part) Validate() error {
+	for _, check := range []func() error{p.checkHead, p.checkBlocks, p.checkRecvs, p.checkSends, p.checkWaits} {
+		if err := check(); err != nil {
+			return fmt.Errorf("part of exchange %v: %w", p.ID, err)
+		}
+	}
+	return nil
+}
+
+func (p *Part) checkHead() error {
+	if p.Collective != plan.Allgather && p.Collective != plan.Alltoall {
+		return fmt.Errorf("unknown collective %q", p.Collective)
+	}
+	if n := len(p.Hosts); n < 1 || n > maxHosts {
+		return fmt.Errorf("%d hosts, want 1 to %d", n, maxHosts)
+	}
+	if p.Self < 0 || p.Self >= len(p.Hosts) {
+		return fmt.Errorf("host %d of %d", p.Self, len(p.Hosts))
+	}
+	if p.Chunk < 1 || p.Chunk > maxChunk {
+		return fmt.Errorf("chunks of %d bytes, want 1 to %d", p.Chunk, maxChunk)
+	}
+	names := make(map[string]bool, len(p.Hosts))
+	for i, h := range p.Hosts {
+		if h == "" || len(h) > maxName {
+			return fmt.Errorf("host %d has a name of %d bytes, want 1 to %d", i, len(h), maxName)
+		}
+		if names[h] {
+			return fmt.Errorf("host %q twice", h)
+		}
+		names[h] = true
+	}
+	if n := len(p.Sends) + len(p.Recvs); n > maxTransfers {
+		return fmt.Errorf("%d transfers, want at most %d", n, maxTransfers)
+	}
+	return nil
+}
+
+func (p *Part) checkBlocks() error {
+	n := len(p.Hosts)
+	var total, entries int64
+	last := -1
+	for i, b := range p.Blocks {
+		if b.Origin < 0 || b.Origin >= n {
+			return fmt.Errorf("block %d has origin %d of %d hosts", i, b.Origin, n)
+		}
+		if p.Collective == plan.Allgather && b.Dest != plan.All ||
+			p.Collective == plan.Alltoall && (b.Dest < 0 || b.Dest >= n || b.Dest == b.Origin) {
+			return fmt.Errorf("block %d of an %s has origin %d and dest %d", i, p.Collective, b.Origin, b.Dest)
+		}
+		number := p.Number(b.Block)
+		if number <= last {
+			return fmt.Errorf("block %d (number %d) is not after number %d", i, number, last)
+		}
+		last = number
+		if b.Role > Forward || (b.Role == Origin) != (b.Origin == p.Self) {
+			return fmt.Errorf("block %d of host %d has role %v at host %d", i, b.Origin, b.Role, p.Self)
+		}
+		if b.Size < 0 || b.Size > maxBytes {
+			return fmt.Errorf("block %d has %d bytes", i, b.Size)
+		}
+		total += b.Size
+		entries += p.chunks(b.Size) + 1
+		if total > maxBytes || entries > maxEntries {
+			return fmt.Errorf("over %d bytes in over %d chunks", total, entries)
+		}
+	}
+	return nil
+}
+
+// checkTransferBlocks checks the blocks of transfer id, and that none of its (block,
+// host) pairs is in seen yet.
+func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[[2]int]bool) error {
+	if id < 0 || id >= maxTransfers {
+		return fmt.Errorf("transfer %d, want ids from 0 to %d", id, maxTransfers-1)
+	}
+	if host < 0 || host >= len(p.Hosts) || host == p.Self {
+		return fmt.Errorf("transfer %d between host %d and host %d", id, p.Self, host)
+	}
+	if len(blocks) == 0 {
+		return fmt.Errorf("transfer %d carries no block", id)
+	}
+	for _, b := range blocks {
+		if b < 0 || b >= len(p.Blocks) {
+			return fmt.Errorf("transfer %d carries block %d of %d", id, b, len(p.Blocks))
+		}
+		k := [2]int{b, host}
+		if seen[k] {
+			return fmt.Errorf("transfer %d carries block %d between hosts %d and %d a second time", id, b, p.Self, host)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+func (p *Part) checkRecvs() error {
+	seen := make(map[[2]int]bool)
+	from := make([]bool, len(p.Blocks))
+	last := -1
+	for _, r := range p.Recvs {
+		if err := p.checkTransferBlocks(r.ID, r.Blocks, r.Src, seen); err != nil {
+			return err
+		}
+		if r.ID <= last {
+			return fmt.Errorf("received transfer %d is not after %d", r.ID, last)
+		}
+		last = r.ID
+		for _, b := range r.Blocks {
+			if from[b] || p.Blocks[b].Role == Origin {
+				return fmt.Errorf("transfer %d delivers block %d, which host %d has already", r.ID, b, p.Self)
+			}
+			from[b] = true
+		}
+		prev := -1
+		for _, h := range r.Notify {
+			if h <= prev || h >= len(p.Hosts) || h == p.Self || h == r.Src {
+				return fmt.Errorf("transfer %d notifies host %d", r.ID, h)
+			}
+			prev = h
+		}
+	}
+	for i, b := range p.Blocks {
+		if b.Role != Origin && !from[i] {
+			return fmt.Errorf("nothing delivers block %d", i)
+		}
+	}
+	return nil
+}
+
+func (p *Part) checkSends() error {
+	seen := make(map[[2]int]bool)
+	ids := make(map[int]bool, len(p.Sends)+len(p.Recvs))
+	for _, r := range p.Recvs {
+		ids[r.ID] = true
+	}
+	for _, s := range p.Sends {
+		if err := p.checkTransferBlocks(s.ID, s.Blocks, s.Dst, seen); err != nil {
+			return err
+		}
+		if ids[s.ID] {
+			return fmt.Errorf("transfer %d twice", s.ID)
+		}
+		ids[s.ID] = true
+		for _, b := range s.Blocks {
+			if p.Blocks[b].Origin == s.Dst {
+				return fmt.Errorf("transfer %d takes a block back to its origin %d", s.ID, s.Dst)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Part) checkWaits() error {
+	// ends says at which host a transfer ends, as far as this part tells.
+	ends := make(map[int]int)
+	for _, r := range p.Recvs {
+		ends[r.ID] = p.Self
+	}
+	for _, s := range p.Sends {
+		ends[s.ID] = s.Dst
+	}
+	for _, s := range p.Sends {
+		seen := make(map[int]bool, len(s.Waits))
+		for _, w := range s.Waits {
+			if w.Transfer < 0 || w.Transfer >= maxTransfers || w.Transfer == s.ID || seen[w.Transfer] {
+				return fmt.Errorf("transfer %d waits for transfer %d", s.ID, w.Transfer)
+			}
+			seen[w.Transfer] = true
+			if w.Host < 0 || w.Host >= len(p.Hosts) {
+				return fmt.Errorf("transfer %d waits for host %d of %d", s.ID, w.Host, len(p.Hosts))
+			}
+			host, known := ends[w.Transfer]
+			if !known {
+				if w.Host == p.Self {
+					return fmt.Errorf("transfer %d waits for transfer %d, which does not end here", s.ID, w.Transfer)
+				}
+				ends[w.Transfer] = w.Host
+			} else if host != w.Host {
+				return fmt.Errorf("transfer %d waits for transfer %d to end at host %d, it ends at %d", s.ID, w.Transfer, w.Host, host)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// maxRuns bounds the answer to one ask. Runs beyond it are sent again in vain, which
+// costs bytes, not correctness.
+const maxRuns = 4096
+
+// serve reads a stream that the host called from has opened. It returns false if the
+// run has ended already. The outcome, if not nil, is for the opener: the run ended, or
+// the opener was refused.
+func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool) {
+	x.mu.Lock()
+	if x.ended {
+		x.mu.Unlock()
+		return nil, false
+	}
+	p := x.peers[from]
+	if p == nil || !p.speaks() {
+		x.mu.Unlock()
+		x.eng.cfg.Log.Warn("data stream refused", "peer", from, "exchange", x.part.ID, "error", "the plan gives this host nothing from it")
+		return &outcome{failure: fmt.Sprintf("%s expects nothing from %s", x.eng.cfg.Self, from)}, true
+	}
+	if old := p.in[n]; old != nil {
+		// The sender has given the old stream up. Its reader lets go of what it claimed.
+		old.Abort()
+	}
+	p.in[n] = s
+	x.readers.Add(1)
+	x.mu.Unlock()
+
+	stop := context.AfterFunc(x.ctx, func() {
+		s.SetReadDeadline(time.Unix(1, 0)) // long past
+		s.SetWriteDeadline(time.Now().Add(grace))
+	})
+	x.receive(p, r, s)
+	stop()
+
+	x.mu.Lock()
+	if p.in[n] == s {
+		delete(p.in, n)
+	}
+	x.mu.Unlock()
+	defer x.readers.Done()
+	return x.verdict(), true
+}
+
+// verdict returns what the opener of a stream that is read no more is told: nothing
+// while the run goes on.
+func (x *run) verdict() *outcome {
+	if x.ctx.Err() == nil {
+		return nil // the opener has finished or its lane broke
+	}
+	select {
+	case <-x.done:
+		return &outcome{}
+	default:
+		return &outcome{failure: x.reason()}
+	}
+}
+
+// receive handles the frames of p on s until the stream or the run ends. An error of
+// the stream is no error of the run: the opener comes back or has finished.
+func (x *run) receive(p *peer, r frameReader, s Stream) {
+	var f frame
+	var out []byte // answers, reused
+	for {
+		err := r.next(&f)
+		if err == nil {
+			out, err = x.handle(p, r, &f, out[:0])
+		}
+		if err == nil && len(out) > 0 {
+			_, err = s.Write(out)
+		}
+		if err != nil {
+			if errors.Is(err, errMalformed) {
+				x.misbehaved(p, err)
+			}
+			return
+		}
+	}
+}
+
+// handle handles one frame and appends the answer to out.
+func (x *run) handle(p *peer, r frameReader, f *frame, out []byte) ([]byte, error) {
+	switch f.kind {
+	case frameChunk:
+		return x.receiveChunk(p, r, f, out)
+	case frameSum:
+		return x.receiveSum(p, f, out)
+	case frameToken:
+		return x.receiveToken(p, f, out)
+	case frameAsk:
+		return x.holdings(p, out), nil
+	case frameFail:
+		x.peerFailed(p, f.reason)
+		return out, nil
+	}
+	return out, fmt.Errorf("%w: kind %#02x from the opener", errMalformed, f.kind)
+}
+
+// incoming returns the block of f, which p must be the one to deliver.
+func (x *run) incoming(p *peer, f *frame) (*block, error) {
+	b := x.number[f.number] // written only before the run starts
+	if b == nil || b.recv == nil || b.recv.from != p {
+		return nil, fmt.Errorf("%w: block %d, which host %d does not deliver here", errMalformed, f.number, p.index)
+	}
+	return b, nil
+}
+
+// receiveChunk reads a chunk to its place.
+func (x *run) receiveChunk(p *peer, r frameReader, f *frame, out []byte) ([]byte, error) {
+	b, err := x.incoming(p, f)
+	if err != nil {
+		return out, err
+	}
+	if f.index >= b.chunks {
+		return out, fmt.Errorf("%w: chunk %d of block %d, which has %d", errMalformed, f.index, f.number, b.chunks)
+	}
+	size := b.size(f.index, x.part.Chunk)
+	if f.n != size {
+		return out, fmt.Errorf("%w: chunk %d of block %d has %d bytes, want %d", errMalformed, f.index, f.number, f.n, size)
+	}
+	mem, ok := x.claim(b, f.index)
+	if !ok {
+		return out, r.skip(size)
+	}
+	crc, err := mem.receive(r, int64(f.index)*int64(x.part.Chunk), size)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b.claimed.clear(f.index)
+	x.claims.Broadcast()
+	if err != nil {
+		return out, err
+	}
+	b.sum += sumWord(f.index, crc)
+	p.stats.Received += int64(size)
+	x.data.Progress.Received.Add(int64(size))
+	return x.arrived(b, f.index, out), nil
+}
+
+// receive reads size bytes to the block's offset off and returns their CRC-32C.
+func (m *memory) receive(r frameReader, off int64, size int) (uint32, error) {
+	var c uint32
+	for n := 0; n < size; {
+		piece := m.at(off+int64(n), size-n)
+		if err := r.full(piece); err != nil {
+			return 0, err
+		}
+		c = crc32.Update(c, castagnoli, piece)
+		n += len(piece)
+	}
+	return c, nil
+}
+
+// claim takes the right to write chunk i of b. It returns false if the chunk is here
+// already, or if the run has ended. While another stream is reading the same chunk it
+// waits for how that ends: were the second copy dropped and the first broken off,
+// nobody would send a third.
+func (x *run) claim(b *block, i int) (memory, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for b.claimed.has(i) && x.ctx.Err() == nil {
+		x.claims.Wait()
+	}
+	if b.have.has(i) || x.ctx.Err() != nil {
+		b.recv.from.stats.Duplicates += int64(b.size(i, x.part.Chunk))
+		return memory{}, false
+	}
+	b.claimed.set(i)
+	x.begun(b.recv)
+	if b.Role == Forward && b.mem.buf == nil {
+		b.mem = memory{buf: make([]byte, b.Size), segs: []Segment{{0, b.Size}}, starts: []int64{0}}
+	}
+	return b.mem, true
+}
+
+// begun needs x.mu.
+func (x *run) begun(r *recv) {
+	if !r.started {
+		r.started, r.start = true, time.Since(x.start)
+	}
+}
+
+func (x *run) receiveSum(p *peer, f *frame, out []byte) ([]byte, error) {
+	b, err := x.incoming(p, f)
+	if err != nil {
+		return out, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if b.have.has(b.chunks) {
+		if b.want != f.sum {
+			return out, fmt.Errorf("%w: checksum %016x of block %d, it was %016x", errMalformed, f.sum, f.number, b.want)
+		}
+		return out, nil
+	}
+	b.want = f.sum
+	x.begun(b.recv)
+	return x.arrived(b, b.chunks, out), nil
+}
+
+// arrived records that entry i of b is here: it can be forwarded, and it may have been
+// the last of its block and of its transfer, which appends the answer to out. It needs x.mu.
+func (x *run) arrived(b *block, i int, out []byte) []byte {
+	x.available(b, i)
+	if b.left--; b.left > 0 {
+		return out
+	}
+	r := b.recv
+	if b.sum != b.want {
+		self := x.part.Hosts[x.part.Self]
+		x.cancel(&TransferError{Transfer: r.ID, Src: r.from.name, Dst: self, Err: &ChecksumError{
+			Origin: x.part.Hosts[b.Origin], From: r.from.name, Block: b.Block, Want: b.want, Got: b.sum,
+		}})
+		return out
+	}
+	if r.left--; r.left > 0 {
+		return out
+	}
+	r.end = time.Since(x.start)
+	for _, h := range r.Notify {
+		to := x.peer(h)
+		for _, t := range to.tokens {
+			if t.transfer == r.ID {
+				t.ready = true
+			}
+		}
+		to.cond.Broadcast()
+	}
+	x.fulfil(r.ID)
+	x.settle()
+	return (&frame{kind: frameDone, number: r.ID}).appendTo(out)
+}
+
+// receiveToken answers every copy of a token: the first answer may have been lost.
+func (x *run) receiveToken(p *peer, f *frame, out []byte) ([]byte, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.tokens[f.number]
+	if t == nil || t.from != p {
+		return out, fmt.Errorf("%w: token of transfer %d, for which nothing waits", errMalformed, f.number)
+	}
+	if !t.seen {
+		t.seen = true
+		x.fulfil(f.number)
+	}
+	return (&frame{kind: frameSeen, number: f.number}).appendTo(out), nil
+}
+
+// holdings answers an ask: what of p's transfers has arrived.
+func (x *run) holdings(p *peer, out []byte) []byte {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	runs := 0
+	for _, r := range p.recvs {
+		if r.left == 0 {
+			out = (&frame{kind: frameDone, number: r.ID}).appendTo(out)
+			continue
+		}
+		for _, i := range r.Blocks {
+			b := x.blocks[i]
+			for first, n := b.have.run(0, b.chunks+1); n > 0 && runs < maxRuns; first, n = b.have.run(first+n, b.chunks+1) {
+				out = (&frame{kind: frameHave, number: b.number, index: first, n: n}).appendTo(out)
+				runs++
+			}
+		}
+	}
+	return append(out, frameEnd)
+}

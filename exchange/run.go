@@ -1,0 +1,244 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// grace is how long streams of an ended part may go on writing: enough to finish a
+// frame on a link that moves, and to tell the peer why.
+const grace = 100 * time.Millisecond
+
+// A run is one part being executed.
+type run struct {
+	eng   *Engine
+	part  *Part
+	data  Data
+	start time.Time
+
+	// ctx ends when the part fails (the cause says why), when the caller's context
+	// ends, and after success. cancel may be called under mu.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when nothing is left
+
+	writers sync.WaitGroup // goroutines of Run
+	readers sync.WaitGroup // streams served by callers of Accept; added to under mu while !ended
+
+	mu      sync.Mutex // guards everything below, and all that it points to; never held over I/O
+	ended   bool       // no further stream is served
+	left    int        // receives, sends and outgoing tokens that are not complete
+	blocks  []*block   // as part.Blocks
+	number  map[int]*block
+	peers   map[string]*peer
+	sends   []*send           // as part.Sends
+	recvs   []*recv           // as part.Recvs
+	waiting map[int][]*send   // by the transfer that they wait for
+	tokens  map[int]*incoming // tokens that are to arrive, by transfer
+	claims  *sync.Cond        // on mu: a claimed entry has arrived or was given up
+}
+
+// A block is a block's state at this host.
+type block struct {
+	Block
+	index   int // in Part.Blocks
+	number  int
+	chunks  int
+	mem     memory // of a forwarded block: from its first chunk to its last confirmation
+	have    bitmap // entries that are here: chunks, then the checksum
+	claimed bitmap // entries that a stream is reading; at the origin: chunks that are summed
+	left    int    // entries missing; at the origin: chunks not summed
+	sum     uint64 // of the chunks that are here (at the origin: that are summed)
+	want    uint64 // as received
+	recv    *recv  // nil at the origin
+	sends   []*sendBlock
+	open    int // sends not confirmed
+}
+
+// A recv is the state of a transfer to this host.
+type recv struct {
+	*Recv
+	from       *peer
+	left       int // blocks
+	start, end time.Duration
+	started    bool
+}
+
+// An incoming is a token that a peer will send.
+type incoming struct {
+	from *peer
+	seen bool
+}
+
+// A peer is a host that this one exchanges frames with.
+type peer struct {
+	name  string
+	index int // in Part.Hosts
+
+	// Outgoing.
+	cond   *sync.Cond // on run.mu: something changed for the lanes to this peer
+	ctx    context.Context
+	cancel context.CancelFunc // when nothing is left to send, or the run ends
+	sends  []*send            // plan order
+	first  int                // sends before it are confirmed
+	out    map[int]*sendBlock // by block number
+	tokens []*token
+	open   int // sends not confirmed and tokens not seen
+	// A broken stream's chunks are marked lost. needAsk says that the peer is to be
+	// asked which of them have arrived; asker is the lane on which it was.
+	needAsk bool
+	asker   *outLane
+
+	// Incoming.
+	recvs          []*recv
+	in             map[int]Stream // newest stream of each lane
+	incomingTokens int            // that it will send
+
+	stats PeerStats
+}
+
+// sends data or tokens to us?
+func (p *peer) speaks() bool { return len(p.recvs) > 0 || p.incomingTokens > 0 }
+
+// size returns the bytes of entry i.
+func (b *block) size(i, chunk int) int {
+	return int(min(int64(chunk), b.Size-int64(i)*int64(chunk)))
+}
+
+// execute runs the part to its end.
+func (x *run) execute(caller context.Context) error {
+	stop := context.AfterFunc(x.ctx, x.wake)
+	defer stop()
+	x.mu.Lock()
+	if x.left == 0 {
+		close(x.done)
+	}
+	for _, p := range x.peers {
+		if p.open == 0 {
+			p.cancel()
+			continue
+		}
+		for n := range min(max(x.eng.cfg.Lanes(p.name), 1), maxLane+1) {
+			x.writers.Go(func() { x.lane(p, n) })
+		}
+	}
+	x.mu.Unlock()
+
+	var err error
+	select {
+	case <-x.done:
+	case <-x.ctx.Done():
+		select {
+		case <-x.done: // both: it is complete
+		default:
+			err = x.failure(caller)
+		}
+	}
+	var o outcome
+	if err != nil {
+		o.failure = x.reason()
+	}
+	// In this order, so that a stream that is no longer served finds the outcome.
+	x.eng.retire(x, o)
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
+	x.cancel(nil)
+	x.writers.Wait()
+	x.readers.Wait()
+	return err
+}
+
+// wake lets everything that waits see that the run has ended.
+func (x *run) wake() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.claims.Broadcast()
+	for _, p := range x.peers {
+		p.cond.Broadcast()
+	}
+}
+
+// failure returns why x.ctx has ended.
+func (x *run) failure(caller context.Context) error {
+	cause := context.Cause(x.ctx)
+	if caller.Err() == nil || cause != context.Cause(caller) {
+		return fmt.Errorf("exchange %v: %w", x.part.ID, cause)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return fmt.Errorf("exchange %v: %s: %w", x.part.ID, x.outstanding(), cause)
+}
+
+// reason returns what peers are told of the end of x.ctx.
+func (x *run) reason() string {
+	return reason(x.eng.cfg.Self, context.Cause(x.ctx))
+}
+
+// outstanding says what x waits for. It needs x.mu.
+func (x *run) outstanding() string {
+	for _, r := range x.recvs {
+		if r.left > 0 {
+			return fmt.Sprintf("%d steps open, first transfer %d from %s", x.left, r.ID, r.from.name)
+		}
+	}
+	for _, s := range x.sends {
+		switch {
+		case s.confirmed:
+		case s.waits > 0:
+			return fmt.Sprintf("%d steps open, first transfer %d to %s, which waits for %d others", x.left, s.ID, s.to.name, s.waits)
+		default:
+			return fmt.Sprintf("%d steps open, first transfer %d to %s", x.left, s.ID, s.to.name)
+		}
+	}
+	return fmt.Sprintf("%d steps open", x.left)
+}
+
+// blame wraps err with the first transfer with p that is not complete. It needs x.mu.
+func (x *run) blame(p *peer, remote bool, err error) *TransferError {
+	self := x.part.Hosts[x.part.Self]
+	for _, r := range p.recvs {
+		if r.left > 0 {
+			return &TransferError{Transfer: r.ID, Src: p.name, Dst: self, Remote: remote, Err: err}
+		}
+	}
+	for _, s := range p.sends {
+		if !s.confirmed {
+			return &TransferError{Transfer: s.ID, Src: self, Dst: p.name, Remote: remote, Err: err}
+		}
+	}
+	return &TransferError{Transfer: -1, Src: p.name, Dst: self, Remote: remote, Err: err}
+}
+
+// peerFailed ends the run because p said so.
+func (x *run) peerFailed(p *peer, reason string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cancel(x.blame(p, true, &PeerError{Peer: p.name, Reason: reason}))
+}
+
+// misbehaved ends the run because p broke the protocol.
+func (x *run) misbehaved(p *peer, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cancel(x.blame(p, false, &ProtocolError{Peer: p.name, Reason: err.Error()}))
+}
+
+// settle counts one step as complete. It needs x.mu.
+func (x *run) settle() {
+	if x.left--; x.left == 0 {
+		close(x.done)
+	}
+}
+
+// fulfil lets go what waits for transfer id. It needs x.mu.
+func (x *run) fulfil(id int) {
+	for _, s := range x.waiting[id] {
+		if s.waits--; s.waits == 0 {
+			s.to.cond.Broadcast()
+		}
+	}
+	delete(x.waiting, id)
+}

@@ -1,0 +1,176 @@
+package exchange
+
+import "time"
+
+// Marks in sendBlock.by beside 0 (nobody) and 1 + lane.
+const (
+	byAgain = 252 // to be sent another time
+	byLost  = 253 // its stream broke; whether it arrived is not known
+	byHad   = 254 // the peer has said that it arrived
+)
+
+// A send is the state of a transfer from this host.
+type send struct {
+	*Send
+	to         *peer
+	blocks     []*sendBlock
+	waits      int // synchronisations outstanding
+	ready      int // entries that are here and not sent
+	unsent     int // entries not sent
+	confirmed  bool
+	start, end time.Duration
+	started    bool
+}
+
+// A sendBlock is one block of a transfer from this host. Both of its tables are
+// dropped once the transfer is confirmed.
+type sendBlock struct {
+	b     *block
+	s     *send
+	sent  bitmap  // entries handed to a lane
+	by    []uint8 // by which: 1 + lane, or a mark
+	ready int     // entries that are here and not sent
+	word  int     // words of sent before it are full
+}
+
+func newSendBlock(b *block, s *send) *sendBlock {
+	sb := &sendBlock{b: b, s: s, sent: newBitmap(b.chunks + 1), by: make([]uint8, b.chunks+1)}
+	for i := range b.chunks + 1 {
+		if b.have.has(i) {
+			sb.ready++
+		}
+	}
+	return sb
+}
+
+// A token tells a host that a transfer which ended here is complete.
+type token struct {
+	transfer int
+	ready    bool // the transfer is complete
+	by       int  // 1 + lane that carries it; 0: none
+	seen     bool // confirmed
+}
+
+// A work is what a lane writes next.
+type work struct {
+	kind  byte // a frame kind, or workDone, workStop, workBroken
+	sb    *sendBlock
+	index int
+	mem   memory
+	crc   bool // the chunk is to be summed: this is its origin
+	token int
+}
+
+const (
+	workDone   = 0xf0 // nothing is left for this peer
+	workStop   = 0xf1 // the run has ended
+	workBroken = 0xf2 // the answers have stopped
+)
+
+// sumChunk adds a chunk to the checksum of one of this host's own blocks. With the last
+// one the checksum can be sent.
+func (x *run) sumChunk(b *block, index int, crc uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b.sum += sumWord(index, crc)
+	if b.left--; b.left == 0 {
+		x.available(b, b.chunks)
+	}
+}
+
+// available tells the lanes that entry i of b can be sent. It needs x.mu.
+func (x *run) available(b *block, i int) {
+	b.have.set(i)
+	for _, sb := range b.sends {
+		if sb.s.confirmed {
+			continue
+		}
+		sb.ready++
+		sb.s.ready++
+		if sb.s.waits == 0 {
+			sb.s.to.cond.Broadcast()
+		}
+	}
+}
+
+// next returns what lane l writes next, waiting until there is something.
+func (x *run) next(p *peer, l *outLane) work {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for {
+		switch {
+		case p.open == 0:
+			return work{kind: workDone}
+		case x.ctx.Err() != nil:
+			return work{kind: workStop}
+		case l.broken:
+			return work{kind: workBroken}
+		case p.needAsk:
+			p.needAsk, p.asker = false, l
+			return work{kind: frameAsk}
+		}
+		for _, t := range p.tokens {
+			if t.ready && t.by == 0 {
+				t.by = 1 + l.n
+				return work{kind: frameToken, token: t.transfer}
+			}
+		}
+		if w, ok := x.nextEntry(p, l); ok {
+			return w
+		}
+		began := time.Now()
+		p.cond.Wait()
+		p.stats.Starved += time.Since(began)
+	}
+}
+
+// nextEntry takes the first entry that can be sent, of the earliest transfer that has
+// one. It needs x.mu.
+func (x *run) nextEntry(p *peer, l *outLane) (work, bool) {
+	for p.first < len(p.sends) && p.sends[p.first].confirmed {
+		p.first++
+	}
+	for _, s := range p.sends[p.first:] {
+		if s.confirmed || s.waits > 0 || s.ready == 0 {
+			continue
+		}
+		for _, sb := range s.blocks {
+			if sb.ready > 0 {
+				return x.take(sb, l), true
+			}
+		}
+	}
+	return work{}, false
+}
+
+// take hands the first entry of sb that can be sent to lane l. It needs x.mu.
+func (x *run) take(sb *sendBlock, l *outLane) work {
+	b, s, p := sb.b, sb.s, sb.s.to
+	i, word := b.have.nextAndNot(sb.sent, sb.word)
+	sb.word = word
+	again := sb.by[i] == byAgain
+	sb.sent.set(i)
+	sb.by[i] = uint8(1 + l.n)
+	sb.ready--
+	s.ready--
+	s.unsent--
+	if !s.started {
+		s.started, s.start = true, time.Since(x.start)
+	}
+	if i == b.chunks {
+		return work{kind: frameSum, sb: sb, index: i}
+	}
+	w := work{kind: frameChunk, sb: sb, index: i, mem: b.mem}
+	if b.recv == nil && !b.claimed.has(i) {
+		b.claimed.set(i)
+		w.crc = true
+	}
+	n := int64(b.size(i, x.part.Chunk))
+	if again {
+		p.stats.Resent += n
+	} else {
+		p.stats.Sent += n
+		x.data.Progress.Sent.Add(n)
+	}
+	return w
+}

@@ -1,0 +1,145 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// newRun checks part and data and builds the state.
+func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error) {
+	if err := part.Validate(); err != nil {
+		return nil, err
+	}
+	if name := part.Hosts[part.Self]; name != e.cfg.Self {
+		return nil, fmt.Errorf("exchange %v: part of host %q at host %q", part.ID, name, e.cfg.Self)
+	}
+	x := &run{
+		eng: e, part: part, data: data, start: time.Now(),
+		done:    make(chan struct{}),
+		number:  make(map[int]*block, len(part.Blocks)),
+		peers:   make(map[string]*peer),
+		waiting: make(map[int][]*send),
+		tokens:  make(map[int]*incoming),
+	}
+	x.claims = sync.NewCond(&x.mu)
+	if x.data.Progress == nil {
+		x.data.Progress = new(Progress)
+	}
+	x.data.Progress.Incoming.Store(part.Incoming())
+	if err := x.addBlocks(); err != nil {
+		return nil, fmt.Errorf("exchange %v: %w", part.ID, err)
+	}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	x.addRecvs()
+	x.addSends()
+	return x, nil
+}
+
+func (x *run) addBlocks() error {
+	var results []Segment
+	for i, pb := range x.part.Blocks {
+		b := &block{Block: pb, index: i, number: x.part.Number(pb.Block), chunks: int(x.part.chunks(pb.Size))}
+		b.have = newBitmap(b.chunks + 1)
+		b.claimed = newBitmap(b.chunks + 1)
+		if pb.Role != Forward {
+			buf := x.data.Result
+			if pb.Role == Origin && x.data.Send != nil {
+				buf = x.data.Send
+			}
+			if x.data.Layout == nil {
+				return errors.New("no layout")
+			}
+			segs := x.data.Layout(pb)
+			var err error
+			if b.mem, err = newMemory(pb, buf, segs); err != nil {
+				return err
+			}
+			if pb.Role == Want || x.data.Send == nil {
+				results = append(results, segs...)
+			}
+		}
+		if pb.Role == Origin {
+			b.have.setAll(b.chunks)
+			b.left = b.chunks
+			if b.chunks == 0 {
+				b.have.set(0) // the checksum of nothing is known
+			}
+		} else {
+			b.left = b.chunks + 1
+		}
+		x.blocks = append(x.blocks, b)
+		x.number[b.number] = b
+	}
+	return checkDisjoint(results)
+}
+
+// peer returns the state of host i.
+func (x *run) peer(i int) *peer {
+	name := x.part.Hosts[i]
+	p := x.peers[name]
+	if p == nil {
+		p = &peer{name: name, index: i, cond: sync.NewCond(&x.mu), out: make(map[int]*sendBlock), in: make(map[int]Stream)}
+		p.ctx, p.cancel = context.WithCancel(x.ctx)
+		x.peers[name] = p
+	}
+	return p
+}
+
+func (x *run) addRecvs() {
+	for i := range x.part.Recvs {
+		pr := &x.part.Recvs[i]
+		r := &recv{Recv: pr, from: x.peer(pr.Src), left: len(pr.Blocks)}
+		for _, b := range pr.Blocks {
+			x.blocks[b].recv = r
+		}
+		r.from.recvs = append(r.from.recvs, r)
+		x.recvs = append(x.recvs, r)
+		x.left++
+		for _, h := range pr.Notify {
+			p := x.peer(h)
+			p.tokens = append(p.tokens, &token{transfer: pr.ID})
+			p.open++
+			x.left++
+		}
+	}
+}
+
+func (x *run) addSends() {
+	here := make(map[int]bool, len(x.part.Sends)+len(x.part.Recvs)) // transfers whose end is known without a token
+	for _, r := range x.part.Recvs {
+		here[r.ID] = true
+	}
+	for _, s := range x.part.Sends {
+		here[s.ID] = true
+	}
+	for i := range x.part.Sends {
+		ps := &x.part.Sends[i]
+		p := x.peer(ps.Dst)
+		s := &send{Send: ps, to: p, waits: len(ps.Waits)}
+		for _, w := range ps.Waits {
+			x.waiting[w.Transfer] = append(x.waiting[w.Transfer], s)
+			if !here[w.Transfer] && x.tokens[w.Transfer] == nil {
+				from := x.peer(w.Host)
+				from.incomingTokens++
+				x.tokens[w.Transfer] = &incoming{from: from}
+			}
+		}
+		for _, bi := range ps.Blocks {
+			b := x.blocks[bi]
+			sb := newSendBlock(b, s)
+			s.blocks = append(s.blocks, sb)
+			s.ready += sb.ready
+			s.unsent += b.chunks + 1
+			b.sends = append(b.sends, sb)
+			b.open++
+			p.out[b.number] = sb
+		}
+		p.sends = append(p.sends, s)
+		p.open++
+		x.sends = append(x.sends, s)
+		x.left++
+	}
+}

@@ -1,0 +1,227 @@
+package exchange
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The bytes on a data stream. The host that sends data opens the stream, one per lane
+// and exchange, and writes a header and then frames; the accepting host answers with
+// frames in the other direction. Numbers are unsigned varints except where a length
+// is given. The sender is who the lane's certificate says.
+//
+//	header    version (1 byte) · exchange id (16 bytes) · lane
+//
+//	opener → acceptor
+//	chunk     0x01 · block number · chunk index · length · bytes
+//	sum       0x02 · block number · checksum (8 bytes, little-endian)
+//	token     0x03 · transfer          transfer is complete at the opener
+//	ask       0x04                     tell me what you have: a stream broke
+//
+//	acceptor → opener
+//	done      0x11 · transfer          all blocks have arrived and are verified
+//	seen      0x12 · transfer          the token of transfer has arrived
+//	have      0x13 · block number · first · count    entries that need not be sent again
+//	end       0x14                     of the answer to ask
+//	complete  0x15                     the part that runs here is complete: all is done and seen
+//
+//	both
+//	fail      0x05 · length · reason   the writer gives up; nothing follows
+//
+// The entries of a block are its chunks, numbered from 0, and then its checksum; an
+// empty block has only the checksum. A block counts as arrived when all entries have.
+const (
+	wireVersion = 1
+
+	frameChunk    = 0x01
+	frameSum      = 0x02
+	frameToken    = 0x03
+	frameAsk      = 0x04
+	frameFail     = 0x05
+	frameDone     = 0x11
+	frameSeen     = 0x12
+	frameHave     = 0x13
+	frameEnd      = 0x14
+	frameComplete = 0x15
+)
+
+const (
+	maxNumber = 1 << 40 // largest varint that any field may hold
+	maxReason = 512     // bytes
+	maxLane   = 63
+	maxFrame  = 1 + 3*binary.MaxVarintLen64 // any frame without bytes or reason
+)
+
+// errMalformed marks bytes that are no frame; other read errors are the stream's.
+var errMalformed = errors.New("malformed frame")
+
+// A header opens a data stream.
+type header struct {
+	id   ID
+	lane int
+}
+
+func (h header) appendTo(dst []byte) []byte {
+	dst = append(dst, wireVersion)
+	dst = append(dst, h.id[:]...)
+	return binary.AppendUvarint(dst, uint64(h.lane))
+}
+
+// A frame is one frame without a chunk's bytes. Which fields hold depends on kind.
+type frame struct {
+	kind   byte
+	number int    // block number, or transfer for token, done and seen
+	index  int    // chunk, or first entry of have
+	n      int    // bytes of the chunk, or entries of have
+	sum    uint64 // sum
+	reason string // fail
+}
+
+func (f *frame) appendTo(dst []byte) []byte {
+	dst = append(dst, f.kind)
+	switch f.kind {
+	case frameChunk, frameHave:
+		dst = binary.AppendUvarint(dst, uint64(f.number))
+		dst = binary.AppendUvarint(dst, uint64(f.index))
+		dst = binary.AppendUvarint(dst, uint64(f.n))
+	case frameSum:
+		dst = binary.AppendUvarint(dst, uint64(f.number))
+		dst = binary.LittleEndian.AppendUint64(dst, f.sum)
+	case frameToken, frameDone, frameSeen:
+		dst = binary.AppendUvarint(dst, uint64(f.number))
+	case frameFail:
+		reason := f.reason[:min(len(f.reason), maxReason)]
+		dst = binary.AppendUvarint(dst, uint64(len(reason)))
+		dst = append(dst, reason...)
+	}
+	return dst
+}
+
+// readAhead is how far a frameReader reads ahead. Only what lies in this buffer is
+// copied on its way to the result, at most this many bytes per chunk; the rest of a
+// chunk goes from the stream to its place.
+const readAhead = 256
+
+// A frameReader reads headers and frames from a stream.
+type frameReader struct {
+	br *bufio.Reader
+}
+
+func newFrameReader(r io.Reader) frameReader {
+	return frameReader{bufio.NewReaderSize(r, readAhead)}
+}
+
+// uvarint reads a number of at most maxNumber.
+func (r frameReader) uvarint() (int, error) {
+	var v uint64
+	for shift := 0; ; shift += 7 {
+		b, err := r.br.ReadByte()
+		if err != nil {
+			return 0, noEOF(err)
+		}
+		v |= uint64(b&0x7f) << shift
+		if v > maxNumber || shift > 35 && b >= 0x80 {
+			return 0, fmt.Errorf("%w: number over %d", errMalformed, uint64(maxNumber))
+		}
+		if b < 0x80 {
+			return int(v), nil
+		}
+	}
+}
+
+// noEOF makes the end of the stream inside a frame an error.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (r frameReader) header() (header, error) {
+	var h header
+	v, err := r.br.ReadByte()
+	if err != nil {
+		return h, err
+	}
+	if v != wireVersion {
+		return h, fmt.Errorf("%w: version %d, want %d", errMalformed, v, wireVersion)
+	}
+	if err := r.full(h.id[:]); err != nil {
+		return h, err
+	}
+	if h.lane, err = r.uvarint(); err != nil {
+		return h, err
+	}
+	if h.lane > maxLane {
+		return h, fmt.Errorf("%w: lane %d, want at most %d", errMalformed, h.lane, maxLane)
+	}
+	return h, nil
+}
+
+// full reads exactly len(p) bytes: of a chunk, after its frame.
+func (r frameReader) full(p []byte) error {
+	_, err := io.ReadFull(r.br, p)
+	return noEOF(err)
+}
+
+// skip drops n bytes.
+func (r frameReader) skip(n int) error {
+	_, err := r.br.Discard(n)
+	return noEOF(err)
+}
+
+// next reads a frame into f. It returns io.EOF, bare, at the end of the stream between
+// two frames, and an error that is errMalformed for what is no frame. After a chunk
+// the caller reads f.n bytes, having compared f.n with what it expects.
+func (r frameReader) next(f *frame) error {
+	kind, err := r.br.ReadByte()
+	if err != nil {
+		return err
+	}
+	*f = frame{kind: kind}
+	switch kind {
+	case frameChunk, frameHave:
+		if f.number, err = r.uvarint(); err != nil {
+			return err
+		}
+		if f.index, err = r.uvarint(); err != nil {
+			return err
+		}
+		f.n, err = r.uvarint()
+		return err
+	case frameSum:
+		if f.number, err = r.uvarint(); err != nil {
+			return err
+		}
+		var b []byte
+		if b, err = r.br.Peek(8); err != nil {
+			return noEOF(err)
+		}
+		f.sum = binary.LittleEndian.Uint64(b)
+		return r.skip(8)
+	case frameToken, frameDone, frameSeen:
+		f.number, err = r.uvarint()
+		return err
+	case frameAsk, frameEnd, frameComplete:
+		return nil
+	case frameFail:
+		n, err := r.uvarint()
+		if err != nil {
+			return err
+		}
+		if n > maxReason {
+			return fmt.Errorf("%w: reason of %d bytes, want at most %d", errMalformed, n, maxReason)
+		}
+		b := make([]byte, n)
+		if err := r.full(b); err != nil {
+			return err
+		}
+		f.reason = strings.ToValidUTF8(string(b), "?")
+		return nil
+	}
+	return fmt.Errorf("%w: kind %#02x", errMalformed, kind)
+}

@@ -1,0 +1,226 @@
+package probe
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+const (
+	// sessionTime bounds a session of trains, and how long a silent initiator can hold a host's slot.
+	sessionTime = 12 * time.Second
+	// sessionTrains bounds the trains of a session; doubling from 16 to 256 takes 5.
+	sessionTrains   = 6
+	maxSessionBytes = sessionTrains * MaxTrain * trainPayload
+	// askTime bounds the wait for a short answer, over the slowest link.
+	askTime = 8 * time.Second
+)
+
+// finish ends a stream that this side opened and expects nothing more from. Without
+// the CancelRead the stream would stay, waiting for somebody to read its end.
+func finish(s control) error {
+	err := s.Close()
+	s.CancelRead(0)
+	return err
+}
+
+// A control is what a session needs of a probe stream; a *lane.Stream is one.
+type control interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+	CancelRead(quic.StreamErrorCode)
+	Abort()
+}
+
+// A Result is what a session of trains found out about one direction.
+type Result struct {
+	Bandwidth netmap.BytesPerSec // user bytes of QUIC streams
+	Spread    float64
+	Bytes     int64 // sent for it, UDP payload
+	Trains    int
+	Shaped    bool // a token bucket was seen
+	// Limited says that the sender was no faster than what arrived: Bandwidth is a
+	// lower bound, and Spread at least a half.
+	Limited bool
+}
+
+// initiate asks the host at the other end of s for trains until one is long enough,
+// and returns what it read. more is asked before each train after the first. Result
+// holds the bytes sent even where an error is returned.
+func initiate(ctx context.Context, s control, send func(trainID, int) (time.Duration, error), more func() bool) (Result, error) {
+	s.SetDeadline(time.Now().Add(sessionTime))
+	stop := context.AfterFunc(ctx, s.Abort)
+	defer stop()
+	var res Result
+	for count := FirstTrain; count > 0; {
+		if err := writeMessage(s, message{Op: opTrain, Count: count}); err != nil {
+			return res, err
+		}
+		m, err := readMessage(s, opGo)
+		if err != nil {
+			return res, err
+		}
+		id, err := m.trainID()
+		if err != nil {
+			return res, err
+		}
+		took, err := send(id, count)
+		res.Bytes += int64(count) * trainPayload
+		res.Trains++
+		if err != nil {
+			return res, err
+		}
+		if err := writeMessage(s, message{Op: opSent}); err != nil {
+			return res, err
+		}
+		if m, err = readMessage(s, opReading); err != nil {
+			return res, err
+		}
+		if m.Lost != "" {
+			return res, fmt.Errorf("train of %d packets: peer read no rate: %q", count, m.Lost)
+		}
+		r := m.reading()
+		if r.Received > count {
+			return res, fmt.Errorf("%d of %d packets received: %w", r.Received, count, errInvalid)
+		}
+		res.take(r, count, took)
+		if count = NextLength(count, r); res.Trains == sessionTrains || !more() {
+			break
+		}
+	}
+	return res, finish(s)
+}
+
+// take makes r, read from a train of count packets that took that long to send, the result.
+func (res *Result) take(r Reading, count int, took time.Duration) {
+	res.Shaped, res.Spread = r.Shaped, r.Spread
+	// What leaves the host as slowly as it arrives was slowed down by the host. A full
+	// train only: in 16 packets the first read at the far end is too coarse.
+	res.Limited = count == MaxTrain && float64(r.Span) < 1.15*float64(took)
+	// Nothing arrives faster than it was sent: a reader that finds a full queue
+	// measures itself. In virtual time sending may take none.
+	if sent := float64(count) / took.Seconds(); r.Rate > sent {
+		r.Rate, res.Limited = sent, true
+	}
+	// The receiver's queue, and not a link, loses most of a train.
+	if res.Limited || 2*r.Received < count {
+		res.Spread = max(res.Spread, 0.5)
+	}
+	res.Bandwidth = bandwidth(r.Rate)
+}
+
+// respond grants the train that m asks for, and those that follow on s. The caller
+// holds the host's slot. It returns nil when the initiator has ended the session.
+func (c *catcher) respond(ctx context.Context, s control, m message, busy func() bool) error {
+	s.SetDeadline(time.Now().Add(sessionTime))
+	for range sessionTrains {
+		if busy() {
+			return writeMessage(s, message{Op: opBusy, RetryMS: busyRetry.Milliseconds(), Why: "exchange"})
+		}
+		id, full := c.expect(m.Count)
+		err := c.catch(ctx, s, id, full)
+		as := c.take()
+		if err != nil {
+			return err
+		}
+		answer := message{Op: opReading, Received: len(as)}
+		if r, err := Read(as, m.Count); err != nil {
+			answer.Lost = err.Error()
+		} else {
+			answer = readingMessage(r)
+		}
+		if err := writeMessage(s, answer); err != nil {
+			return err
+		}
+		if m, err = readMessage(s, opTrain); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("more than %d trains in a session: %w", sessionTrains, errInvalid)
+}
+
+// catch tells the initiator to send, and returns when all has arrived or nothing more will.
+func (c *catcher) catch(ctx context.Context, s control, id trainID, full <-chan struct{}) error {
+	if err := writeMessage(s, message{Op: opGo, ID: hex.EncodeToString(id[:])}); err != nil {
+		return err
+	}
+	if _, err := readMessage(s, opSent); err != nil {
+		return err
+	}
+	sent := time.Now()
+	for {
+		d := c.patience(sent, time.Now())
+		if d <= 0 {
+			return nil
+		}
+		t := time.NewTimer(d)
+		select {
+		case <-full:
+			t.Stop()
+			return nil
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pings is how many round trips one round of pings makes; the least counts.
+const pings = 3
+
+// ping measures the round trip of s and returns the least of a few.
+func ping(ctx context.Context, s control) (time.Duration, error) {
+	s.SetDeadline(time.Now().Add(askTime))
+	stop := context.AfterFunc(ctx, s.Abort)
+	defer stop()
+	least := maxRTT
+	for range pings {
+		start := time.Now()
+		if err := writeMessage(s, message{Op: opPing}); err != nil {
+			return 0, err
+		}
+		if _, err := readMessage(s, opPong); err != nil {
+			return 0, err
+		}
+		least = min(least, time.Since(start))
+	}
+	return least, finish(s)
+}
+
+// pong answers the first ping of s, which has been read, and those that follow.
+func pong(s control) error {
+	s.SetDeadline(time.Now().Add(askTime))
+	for range 2 * pings {
+		if err := writeMessage(s, message{Op: opPong}); err != nil {
+			return err
+		}
+		if _, err := readMessage(s, opPing); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("more than %d pings on a stream: %w", 2*pings, errInvalid)
+}
+
+// sender returns the function with which [initiate] sends trains to addr.
+func sender(ctx context.Context, e Endpoint, addr net.Addr) func(trainID, int) (time.Duration, error) {
+	return func(id trainID, count int) (time.Duration, error) {
+		return sendTrain(ctx, e, addr, id, count)
+	}
+}
+
+// The network edge's own type fits.
+var _ control = (*lane.Stream)(nil)
