@@ -22,7 +22,7 @@ import (
 )
 
 // An Identity is what a cluster directory holds: who this host is and of which
-// cluster. It is immutable, except for the files behind [Identity.Tokens].
+// cluster. It may be read concurrently; [Identity.SaveSettings] alone changes it.
 type Identity struct {
 	Dir      string
 	Settings Settings

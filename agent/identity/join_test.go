@@ -95,7 +95,7 @@ func TestJoin(t *testing.T) {
 		if _, err := loaded.Tokens(); err == nil {
 			t.Error("a host without the authority makes tokens")
 		}
-		if leaf := loaded.chain[0]; time.Now().Sub(leaf.NotBefore) < 50*time.Minute {
+		if leaf := loaded.chain[0]; time.Since(leaf.NotBefore) < 50*time.Minute {
 			t.Errorf("certificate valid from %v: a host with a slow clock refuses it", leaf.NotBefore)
 		}
 	})

@@ -30,7 +30,7 @@ import (
 // too long: a stopped clock waits for ever.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	watchdog := time.AfterFunc(90*time.Second, func() { panic("the bubble's clock stands still") })
+	watchdog := time.AfterFunc(4*time.Minute, func() { panic("the bubble's clock stands still") })
 	defer watchdog.Stop()
 	synctest.Test(t, f)
 }

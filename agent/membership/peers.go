@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -67,10 +68,15 @@ func FormatPeers(peers []Peer) ([]byte, error) {
 
 // ReadPeers reads the peers.json at path; a missing one holds none.
 func ReadPeers(path string) ([]Peer, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPeerFile+1))
 	if err != nil {
 		return nil, err
 	}
