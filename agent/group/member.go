@@ -304,7 +304,16 @@ func (m *member) segments(origin int, offsets []int64) []Segment {
 func (m *member) busy() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.runningLocked()
+}
+
+// runningLocked reports whether an exchange runs: not one that still waits for other
+// ranks, which may be long in coming.
+func (m *member) runningLocked() bool {
 	for _, o := range m.ops {
+		if !o.running {
+			continue
+		}
 		select {
 		case <-o.finished:
 		default:
@@ -322,12 +331,8 @@ func (m *member) status() Status {
 		s.LocalRanks = append(s.LocalRanks, r)
 	}
 	slices.Sort(s.LocalRanks)
-	for _, o := range m.ops {
-		select {
-		case <-o.finished:
-		default:
-			s.State = "running"
-		}
+	if m.runningLocked() {
+		s.State = "running"
 	}
 	if m.failed != nil {
 		s.State = "failed"

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/pools"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// explainBound says what binds, with pools by name: plan.Bound's own text lists all hosts of a pool.
+func explainBound(b plan.Bound, s *netmap.Snapshot, names []string) string {
+	into := ""
+	switch {
+	case b.Set != nil:
+		for i, p := range b.Set {
+			if i > 0 {
+				into += "+"
+			}
+			into += names[p]
+		}
+	case b.Host >= 0:
+		into = "host " + s.Host(b.Host).Name
+	default:
+		return "0s: nothing moves"
+	}
+	return fmt.Sprintf("%s: %s into %s at %s Mbit/s", formatSeconds(b.Seconds), formatBytes(b.Bytes), into, significant(b.Rate.Mbps()))
+}
+
+// poolNames names the leaf pools: by their site where it is the pool's own, else by the
+// first host.
+func poolNames(s *netmap.Snapshot, tree *pools.Tree) []string {
+	leaves := tree.Leaves()
+	of := make(map[string]int) // site -> number of leaf pools that hold one of its hosts
+	for _, leaf := range leaves {
+		seen := make(map[string]bool)
+		for _, h := range leaf {
+			if site := s.Host(h).Site; !seen[site] {
+				seen[site] = true
+				of[site]++
+			}
+		}
+	}
+	names := make([]string, len(leaves))
+	for i, leaf := range leaves {
+		first := s.Host(leaf[0])
+		names[i] = first.Name
+		own := first.Site != "" && of[first.Site] == 1
+		for _, h := range leaf {
+			own = own && s.Host(h).Site == first.Site
+		}
+		if own {
+			names[i] = first.Site
+		}
+	}
+	return names
+}

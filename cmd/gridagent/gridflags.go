@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gridagent/gridagent/pools"
+	"github.com/gridagent/gridagent/probe/gridfile"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// gridFlags say over which network and pools a plan is made.
+type gridFlags struct {
+	grid      string
+	pools     string
+	criterion *choice
+}
+
+func addGridFlags(cmd *cobra.Command) *gridFlags {
+	g := new(gridFlags)
+	cmd.Flags().StringVar(&g.grid, "grid", "", "grid file: sites and WAN links, or the output of gridagent map -o json")
+	cmd.Flags().StringVar(&g.pools, "pools", "", "pool tree to use, as gridagent pools -o json prints it (default: built from the grid)")
+	g.criterion = criterionFlag(cmd)
+	markRequired(cmd, "grid")
+	return g
+}
+
+// load reads the grid and its pool tree.
+func (g *gridFlags) load() (*netmap.Snapshot, *pools.Tree, error) {
+	snapshot, err := loadSnapshot(g.grid)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := g.tree(snapshot)
+	return snapshot, tree, err
+}
+
+func loadSnapshot(path string) (*netmap.Snapshot, error) {
+	grid, err := gridfile.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return grid.Snapshot()
+}
+
+func (g *gridFlags) tree(s *netmap.Snapshot) (*pools.Tree, error) {
+	if g.pools != "" {
+		return loadTree(g.pools, s)
+	}
+	tree, err := pools.Build(s, pools.Config{Criterion: pools.Criterion(g.criterion.value)})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", g.grid, err)
+	}
+	return tree, nil
+}
+
+// loadTree reads a pool tree whose hosts are those of s.
+func loadTree(path string, s *netmap.Snapshot) (*pools.Tree, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pool tree: %w", err)
+	}
+	tree, err := pools.Parse(data, s.Hosts())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return tree, nil
+}
+
+// sizeFlags say how many bytes each rank contributes.
+type sizeFlags struct {
+	size byteSize
+	file string
+}
+
+func addSizeFlags(cmd *cobra.Command) *sizeFlags {
+	f := &sizeFlags{size: 64 << 10}
+	cmd.Flags().Var(&f.size, "size", "bytes that each rank contributes, with unit")
+	cmd.Flags().StringVar(&f.file, "size-file", "", "file with one size a line, in rank order, for blocks of different sizes")
+	cmd.MarkFlagsMutuallyExclusive("size", "size-file")
+	return f
+}
+
+// sizes returns one size for each of n ranks.
+func (f *sizeFlags) sizes(n int) ([]int64, error) {
+	if f.file == "" {
+		sizes := make([]int64, n)
+		for i := range sizes {
+			sizes[i] = int64(f.size)
+		}
+		return sizes, nil
+	}
+	data, err := os.ReadFile(f.file)
+	if err != nil {
+		return nil, fmt.Errorf("size file: %w", err)
+	}
+	return parseSizes(f.file, data, n)
+}

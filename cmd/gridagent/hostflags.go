@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gridagent/gridagent/agent/identity"
+)
+
+// defaultPort is where agents listen unless told otherwise.
+const defaultPort = "7946"
+
+// hostFlags say who this host is in its cluster.
+type hostFlags struct {
+	name, site, bind, advertise string
+}
+
+func addHostFlags(cmd *cobra.Command) *hostFlags {
+	h := new(hostFlags)
+	cmd.Flags().StringVar(&h.name, "name", "", "this host's name in the cluster (default: its host name)")
+	cmd.Flags().StringVar(&h.site, "site", "", "label for where this host stands, for people and as a hint to probing")
+	cmd.Flags().StringVar(&h.bind, "bind", "0.0.0.0:"+defaultPort, "IP:PORT of the agent's UDP socket; the only port that it needs")
+	cmd.Flags().StringVar(&h.advertise, "advertise", "", "IP:PORT at which the other hosts reach this one (default: found out)")
+	setting(cmd, "name", "site", "bind", "advertise")
+	return h
+}
+
+// options returns what package identity wants to know.
+func (h *hostFlags) options() (identity.Options, error) {
+	name := h.name
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return identity.Options{}, fmt.Errorf("name of this host: %w; give --name", err)
+		}
+		// Some systems report the full domain name; within a cluster the first label is enough.
+		name, _, _ = strings.Cut(host, ".")
+		if name, err = identity.HostName(name); err != nil {
+			return identity.Options{}, fmt.Errorf("%w; give --name", err)
+		}
+	}
+	return identity.Options{Host: name, Site: h.site, Bind: h.bind, Advertise: h.advertise}, nil
+}

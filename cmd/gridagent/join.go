@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gridagent/gridagent/agent/identity"
+)
+
+func (a *app) joinCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "join [SEED[,SEED]]",
+		Short: "Run this host's agent, joining a cluster first if a seed is given",
+		Long: `Run this host's agent until Ctrl-C, SIGTERM or gridagent leave.
+
+With a SEED (HOST:PORT of any running agent) and a token, fetch a certificate into --dir first.
+Without one, run the agent of the cluster that --dir holds: on the first host after
+gridagent init, and at every restart. It goes back to the members that it remembers.`,
+		Example: `  gridagent join --dir /var/lib/gridagent
+  gridagent join 192.0.2.10:7946 --token T --dir /var/lib/gridagent --site paris
+  GRIDAGENT_TOKEN=T gridagent join hostA,hostB`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	at := placeFlags(cmd)
+	host := addHostFlags(cmd)
+	token := cmd.Flags().String("token", "", "join token from gridagent init or token create (better as GRIDAGENT_TOKEN: others can see a command line)")
+	run := addRunFlags(cmd)
+	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
+		dir, socket, err := at.resolve()
+		if err != nil {
+			return err
+		}
+		log, err := run.logger(a.err)
+		if err != nil {
+			return err
+		}
+		var seeds []string
+		if len(args) == 1 {
+			if *token == "" {
+				return usagef("join %s: give the cluster's token with --token or GRIDAGENT_TOKEN; gridagent token create prints one", args[0])
+			}
+			if seeds, err = fetchIdentity(cmd.Context(), args[0], *token, dir, host); err != nil {
+				return err
+			}
+		}
+		id, err := identity.Load(dir)
+		if err != nil {
+			return err
+		}
+		for _, w := range id.Warnings {
+			log.Warn(w)
+		}
+		host.override(cmd.Flags(), &id.Settings)
+		return a.runAgent(cmd.Context(), agentSettings{identity: id, socket: socket, seeds: seeds, run: run, log: log})
+	})
+	return cmd
+}
+
+// fetchIdentity asks a seed for a certificate and writes dir. It returns the addresses of members.
+func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostFlags) ([]string, error) {
+	opts, err := host.options()
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	seeds, err := resolveSeeds(ctx, seedText)
+	if err != nil {
+		return nil, err
+	}
+	// The socket that the agent will use: the seed sees from it at which address the
+	// others will reach this host.
+	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", host.bind)
+	if err != nil {
+		return nil, fmt.Errorf("socket on %s: %w; choose another with --bind", host.bind, err)
+	}
+	defer conn.Close()
+	_, members, err := identity.Request(ctx, conn, seeds, token, dir, opts)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return nil, context.Canceled
+	case err != nil:
+		return nil, err
+	}
+	for _, s := range seeds {
+		members = append(members, s.String())
+	}
+	return members, nil
+}
+
+// override lets what the operator gives now stand above what the folder remembers.
+func (h *hostFlags) override(flags *pflag.FlagSet, s *identity.Settings) {
+	if flags.Changed("site") {
+		s.Site = h.site
+	}
+	if flags.Changed("bind") || s.Bind == "" {
+		s.Bind = h.bind
+	}
+	if flags.Changed("advertise") {
+		s.Advertise = h.advertise
+	}
+}

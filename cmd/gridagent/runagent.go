@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/gridagent/gridagent/agent"
+	"github.com/gridagent/gridagent/agent/identity"
+)
+
+// agentSettings are what gridagent join has read from flags and folder.
+type agentSettings struct {
+	identity *identity.Identity
+	socket   string
+	seeds    []string // IP:PORT
+	run      *runFlags
+	log      *slog.Logger
+}
+
+// runAgent runs the agent until ctx ends or it is told to leave. Both are a good end.
+func (a *app) runAgent(ctx context.Context, s agentSettings) error {
+	daemon, err := agent.New(agent.Options{
+		Identity:      s.identity,
+		Seeds:         s.seeds,
+		Socket:        s.socket,
+		Spool:         s.run.spool,
+		ProbeInterval: s.run.probeInterval,
+		ProbeShare:    s.run.probeShare,
+		MapWait:       s.run.mapWait,
+		Version:       versionString(),
+		Log:           s.log,
+	})
+	if err != nil {
+		return err
+	}
+	return daemon.Run(ctx)
+}

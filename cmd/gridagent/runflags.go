@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// runFlags say how the agent runs, whatever cluster it belongs to.
+type runFlags struct {
+	level, format *choice
+	spool         string
+	probeInterval time.Duration
+	probeShare    float64
+	mapWait       time.Duration
+}
+
+func addRunFlags(cmd *cobra.Command) *runFlags {
+	r := &runFlags{
+		level:  choiceFlag(cmd, "log-level", "", "least level that is logged", "info", "debug", "warn", "error"),
+		format: choiceFlag(cmd, "log-format", "", "how log lines look, on standard error", "text", "json"),
+	}
+	cmd.Flags().StringVar(&r.spool, "spool", "", "folder for payloads handed over as files, best on a memory file system (default DIR/spool)")
+	cmd.Flags().DurationVar(&r.probeInterval, "probe-interval", time.Minute, "pause between two measurements of the same pair of hosts")
+	cmd.Flags().Float64Var(&r.probeShare, "probe-share", 0.01, "share of a link that measuring may take in the long run, 0 … 1")
+	cmd.Flags().DurationVar(&r.mapWait, "map-wait", 10*time.Second, "how long an operation waits for a map of its hosts before it falls back to a ring")
+	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "map-wait")
+	return r
+}
+
+// logger returns the agent's log, written to w.
+func (r *runFlags) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(r.level.value)); err != nil {
+		return nil, fmt.Errorf("log level %q: %w", r.level.value, err)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if r.format.value == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return slog.New(slog.NewTextHandler(w, opts)), nil
+}

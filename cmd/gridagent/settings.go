@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+	"gopkg.in/yaml.v3"
+)
+
+// settingMark annotates the flags that the YAML file may also give. Every flag can be
+// given as a GRIDAGENT_* variable; what belongs to one call alone (--rank, --in) has no
+// place in a file.
+const settingMark = "gridagent_setting"
+
+// setting marks flags of cmd as keys of the YAML file.
+func setting(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		f := cmd.Flags().Lookup(name)
+		if f.Annotations == nil {
+			f.Annotations = make(map[string][]string)
+		}
+		f.Annotations[settingMark] = []string{"true"}
+	}
+}
+
+// settings returns the default of every key of the YAML file, from the flags of the
+// whole command tree. Where several commands share a key they share its default
+// (TestSettingsAgree).
+func settings(root *cobra.Command) map[string]string {
+	keys := make(map[string]string)
+	walk(root, func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Annotations[settingMark] != nil {
+				keys[f.Name] = f.DefValue
+			}
+		})
+	})
+	return keys
+}
+
+// walk calls visit for cmd and every command under it.
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
+	}
+}
+
+// configure fills the flags that the command line leaves open from the environment and
+// the YAML file. After it, flags are the only place where a command looks.
+func (a *app) configure(cmd *cobra.Command, _ []string) error {
+	v := viper.New()
+	v.SetEnvPrefix("GRIDAGENT")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	file := v.GetString("config")
+	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed {
+		file = f.Value.String()
+	}
+	inFile := make(map[string]int)
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("settings file: %w", err)
+		}
+		if inFile, err = checkSettings(file, data, settings(cmd.Root())); err != nil {
+			return err
+		}
+		v.SetConfigType("yaml")
+		if err := v.ReadConfig(strings.NewReader(string(data))); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	var errs []error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || f.Name == "config" {
+			return
+		}
+		env := "GRIDAGENT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		line := inFile[f.Name]
+		from := env
+		switch {
+		case os.Getenv(env) != "":
+		case line > 0 && f.Annotations[settingMark] != nil:
+			from = fmt.Sprintf("%s:%d", file, line)
+		default:
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, v.GetString(f.Name)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s %q: %w", from, f.Name, v.GetString(f.Name), rootCause(err)))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// rootCause strips pflag's own prefix, which speaks of a flag that nobody typed.
+func rootCause(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return invalid.Unwrap()
+	}
+	return err
+}
+
+// checkSettings checks a settings file against the known keys and returns the line of
+// each key that it gives. Errors name file, line and reason. It exists beside viper's own
+// reading because viper drops unknown keys without a word.
+func checkSettings(name string, data []byte, known map[string]string) (map[string]int, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		// yaml reports "yaml: line 3: reason".
+		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	lines := make(map[string]int)
+	if len(doc.Content) == 0 {
+		return lines, nil // nothing but comments
+	}
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: settings are a list of \"key: value\" lines", name, top.Line)
+	}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		if _, ok := known[key.Value]; !ok {
+			return nil, fmt.Errorf("%s:%d: unknown setting %q; known are %s", name, key.Line, key.Value, strings.Join(sortedKeys(known), ", "))
+		}
+		if value.Kind != yaml.ScalarNode {
+			return nil, fmt.Errorf("%s:%d: setting %q needs a single value", name, value.Line, key.Value)
+		}
+		if lines[key.Value] > 0 {
+			return nil, fmt.Errorf("%s:%d: setting %q is given twice, first on line %d", name, key.Line, key.Value, lines[key.Value])
+		}
+		lines[key.Value] = key.Line
+	}
+	return lines, nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+func (a *app) verifyCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify PLAN",
+		Short: "Prove a plan, or name the first property that it violates",
+		Long: `Prove a plan from anywhere (a file, or - for standard input): that it is well-formed, acyclic,
+delivers no block twice, sends only what a host holds by then, and is complete.
+
+With --topology also that no directed link of the switch tree carries two transfers of a
+phase; with --duplex that the predicted times keep the rules of the host model, with the
+gaps, overheads and durations of --grid; with --pools that no block enters a pool twice.
+For a min3 plan --grid alone implies --duplex full, whose rules half-duplex plans keep too.
+
+The exit status is 1 if the plan violates a property; the property and its transfers are named.`,
+		Example: `  gridagent verify plan.json
+  gridagent verify plan.json --grid configs/grids/paper-3site.yaml --duplex half --pools auto
+  gridagent plan allgather --grid g.yaml -o json | gridagent verify -`,
+		Args: cobra.ExactArgs(1),
+	}
+	var f verifyFlags
+	cmd.Flags().StringVar(&f.topology, "topology", "", "switch-tree file")
+	cmd.Flags().StringVar(&f.grid, "grid", "", "grid file")
+	cmd.Flags().StringVar(&f.pools, "pools", "", "pool-tree file, or auto: built from --grid")
+	f.duplex = choiceFlag(cmd, "duplex", "", "host model that the predicted times must keep", "auto", "full", "half", "none")
+	output := outputFlag(cmd)
+	cmd.RunE = a.command(func(_ *cobra.Command, args []string) error {
+		p, err := a.readPlan(args[0])
+		if err != nil {
+			return err
+		}
+		rules, proved, err := f.rules(p)
+		if err != nil {
+			return err
+		}
+		err = plan.Verify(p, rules)
+		var violation *plan.Violation
+		if err != nil && !errors.As(err, &violation) {
+			return err
+		}
+		return errors.Join(a.printVerdict(p, proved, violation, output.value), err)
+	})
+	return cmd
+}
+
+func (a *app) readPlan(path string) (*plan.Plan, error) {
+	if path == "-" {
+		data, err := readAll(a.in, maxPlanBytes)
+		if err != nil {
+			return nil, fmt.Errorf("plan from standard input: %w", err)
+		}
+		return plan.Read("standard input", data)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return plan.Read(path, data)
+}
+
+// verifyFlags say against what a plan is verified.
+type verifyFlags struct {
+	topology, grid, pools string
+	duplex                *choice
+}
+
+// rules returns the rules and the names of the properties that they ask for.
+func (f *verifyFlags) rules(p *plan.Plan) (plan.Rules, []plan.Property, error) {
+	proved := []plan.Property{plan.WellFormed, plan.Acyclic, plan.NoDuplicate, plan.Causal, plan.Complete}
+	var r plan.Rules
+	switch {
+	case f.duplex.value == "half":
+		r.Duplex = plan.HalfDuplex
+	case f.duplex.value == "full", f.duplex.value == "auto" && f.grid != "" && p.Algorithm == "min3":
+		r.Duplex = plan.FullDuplex
+	}
+	if f.grid != "" {
+		snapshot, err := loadSnapshot(f.grid)
+		if err != nil {
+			return r, nil, err
+		}
+		r.Snapshot = snapshot
+	}
+	if r.Duplex != plan.DuplexUnchecked {
+		proved = append(proved, plan.HostPort)
+	}
+	if f.topology != "" {
+		data, err := os.ReadFile(f.topology)
+		if err != nil {
+			return r, nil, fmt.Errorf("topology: %w", err)
+		}
+		if r.Topology, err = plan.ReadTopology(f.topology, data); err != nil {
+			return r, nil, err
+		}
+		proved = append(proved, plan.ContentionFree)
+	}
+	if f.pools != "" {
+		sets, err := f.poolSets(p, r)
+		if err != nil {
+			return r, nil, err
+		}
+		r.Pools = sets
+		proved = append(proved, plan.OncePerPool)
+	}
+	return r, proved, nil
+}
+
+// poolSets returns the pools as sets of indices into the plan's hosts.
+func (f *verifyFlags) poolSets(p *plan.Plan, r plan.Rules) ([][]int, error) {
+	if r.Snapshot == nil {
+		return nil, usagef("--pools %s: give --grid too, which names the hosts of the pools", f.pools)
+	}
+	g := gridFlags{grid: f.grid, pools: f.pools, criterion: &choice{value: "component"}}
+	if f.pools == "auto" {
+		g.pools = ""
+	}
+	tree, err := g.tree(r.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	rank := make(map[string]int, len(p.Hosts))
+	for i, h := range p.Hosts {
+		if r.Snapshot.Index(h) < 0 {
+			return nil, fmt.Errorf("host %q of the plan is not in %s", h, f.grid)
+		}
+		rank[h] = i
+	}
+	var sets [][]int
+	for _, pool := range tree.Sets() {
+		set := make([]int, 0, len(pool))
+		for _, h := range pool {
+			if i, ok := rank[r.Snapshot.Host(h).Name]; ok { // hosts that the plan leaves out matter to no block
+				set = append(set, i)
+			}
+		}
+		if len(set) > 0 {
+			sets = append(sets, set)
+		}
+	}
+	return sets, nil
+}
+
+// printVerdict prints what was proved, or the transfers of the violation; the violation
+// itself is the command's error.
+func (a *app) printVerdict(p *plan.Plan, proved []plan.Property, v *plan.Violation, format string) error {
+	if format == "json" {
+		if v != nil {
+			transfers := v.Transfers
+			if transfers == nil {
+				transfers = []int{}
+			}
+			return a.printJSON(struct {
+				Valid     bool          `json:"valid"`
+				Property  plan.Property `json:"property"`
+				Transfers []int         `json:"transfers"`
+				Detail    string        `json:"detail"`
+			}{false, v.Property, transfers, v.Detail})
+		}
+		return a.printJSON(struct {
+			Valid  bool            `json:"valid"`
+			Proved []plan.Property `json:"proved"`
+		}{true, proved})
+	}
+	if v == nil {
+		names := make([]string, len(proved))
+		for i, x := range proved {
+			names[i] = string(x)
+		}
+		_, err := fmt.Fprintf(a.out, "valid: %s %s of %d hosts, %d transfers: %s\n", p.Algorithm, p.Collective, len(p.Hosts), len(p.Transfers), strings.Join(names, ", "))
+		return err
+	}
+	// A cycle can run through the whole plan; the first transfers show where to look.
+	for _, i := range v.Transfers[:min(len(v.Transfers), 12)] {
+		t := &p.Transfers[i]
+		fmt.Fprintf(a.out, "transfer %d: %s → %s, blocks %v, after %v, %s … %s\n", i, p.Hosts[t.Src], p.Hosts[t.Dst], t.Blocks, t.After, formatSeconds(t.Start), formatSeconds(t.End))
+	}
+	return nil
+}
