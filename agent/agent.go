@@ -115,7 +115,11 @@ func (a *Agent) openNetwork() error {
 		Resolve: func(name string) (net.Addr, bool) {
 			return a.members.Resolve(name)
 		},
-		Refused: a.refusedConnection,
+		// Long, and so quiet: n² connections that are kept warm every 2 s would cost a
+		// slow WAN link more than the probes. Groups have a heartbeat of their own.
+		IdleTimeout: 30 * time.Second,
+		KeepAlive:   10 * time.Second,
+		Refused:     a.refusedConnection,
 		Log:     a.log,
 	})
 	if err != nil {

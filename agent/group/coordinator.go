@@ -180,6 +180,7 @@ func (c *coordinator) message(ctx context.Context, host string, m message) {
 		return
 	}
 	switch m.Kind {
+	case kindBeat:
 	case kindReady:
 		c.ready(ctx, host, m)
 	case kindLost:

@@ -176,6 +176,7 @@ func (g *Groups) Serve(host string, s Stream) {
 	case m.Kind == kindRegister:
 		g.dir.serve(host, m, c)
 	case m.Kind == kindAttach:
+		c.beats = true
 		g.attach(m.Group, attached{host, c})
 	default:
 		g.log.Warn("stream refused: unknown message", "peer", host, "kind", string(m.Kind))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type fabric struct {
 	mu    sync.Mutex
 	hosts map[string]*Groups
 	cut   map[string]bool
+	mute  map[string]bool
 	open  map[string][]*half
 	runs  map[string]*meeting // by part
 	hold  time.Duration       // how long an exchange takes
@@ -38,17 +40,33 @@ type meeting struct {
 // half is one end of an in-memory stream.
 type half struct {
 	*io.PipeReader
-	w     *io.PipeWriter
-	abort func()
+	w        *io.PipeWriter
+	abort    func()
+	mute     func() bool // what is written now goes nowhere
+	deadline *time.Timer
 }
 
-func (h *half) Write(b []byte) (int, error)     { return h.w.Write(b) }
+func (h *half) Write(b []byte) (int, error) {
+	if h.mute() {
+		return len(b), nil
+	}
+	return h.w.Write(b)
+}
+
+func (h *half) SetReadDeadline(t time.Time) error {
+	if h.deadline == nil {
+		h.deadline = time.AfterFunc(time.Until(t), func() { h.PipeReader.CloseWithError(os.ErrDeadlineExceeded) })
+	}
+	h.deadline.Reset(time.Until(t))
+	return nil
+}
+
 func (h *half) Close() error                    { return h.w.Close() }
 func (h *half) CancelRead(quic.StreamErrorCode) { h.PipeReader.CloseWithError(io.ErrClosedPipe) }
 func (h *half) Abort()                          { h.abort() }
 
 func newFabric(t *testing.T, names ...string) (*fabric, func()) {
-	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}}
+	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, mute: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, name := range names {
@@ -82,7 +100,12 @@ func (f *fabric) dial(from, to string) (Stream, error) {
 		ar.CloseWithError(io.ErrUnexpectedEOF)
 		br.CloseWithError(io.ErrUnexpectedEOF)
 	}
-	a, b := &half{ar, aw, abort}, &half{br, bw, abort}
+	mute := func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.mute[from] || f.mute[to]
+	}
+	a, b := &half{ar, aw, abort, mute, nil}, &half{br, bw, abort, mute, nil}
 	f.open[from] = append(f.open[from], a)
 	f.open[to] = append(f.open[to], b)
 	go f.hosts[to].Serve(from, b)
@@ -277,7 +300,7 @@ func failures(t *testing.T, harm func(f *fabric, ranks []*Rank)) []error {
 		}
 		return err
 	})
-	if d := time.Since(start); d > 2*time.Second {
+	if d := time.Since(start); d > 10*time.Second {
 		t.Errorf("the ranks ended after %v", d)
 	}
 	if f.live != 0 {
@@ -309,6 +332,22 @@ func TestLostHostIsNamedAtEveryOtherRank(t *testing.T) {
 				wantFailure(t, err, Failure{Kind: RankLost, Rank: 2, Host: "c", Cause: "cannot be reached"})
 			} else if err == nil {
 				t.Errorf("rank %d on the lost host got a result", i)
+			}
+		}
+	})
+}
+
+func TestSilentHostIsNamedAtEveryOtherRank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i, err := range failures(t, func(f *fabric, _ []*Rank) {
+			f.mu.Lock()
+			f.mute["b"] = true
+			f.mu.Unlock()
+		}) {
+			if i%3 != 1 {
+				wantFailure(t, err, Failure{Kind: RankLost, Rank: 1, Host: "b", Cause: "nothing was heard"})
+			} else {
+				wantFailure(t, err, Failure{Kind: RankLost, Rank: 0, Host: "a", Cause: "nothing was heard"})
 			}
 		}
 	})
@@ -410,4 +449,5 @@ type sink struct{ *bytes.Buffer }
 
 func (*sink) Close() error                    { return nil }
 func (*sink) CancelRead(quic.StreamErrorCode) {}
+func (*sink) SetReadDeadline(time.Time) error { return nil }
 func (*sink) Abort()                          {}

@@ -125,6 +125,7 @@ func (m *member) dial() (conn, error) {
 		return nil, err
 	}
 	c := newStreamConn(s)
+	c.beats = true
 	return c, c.Send(message{Kind: kindAttach, Group: m.id})
 }
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/quic-go/quic-go"
 )
@@ -55,6 +57,7 @@ const (
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
 	kindLost   kind = "lost"   // member → coordinator: Rank, Cause
 	kindLeft   kind = "left"   // member → coordinator: Rank
+	kindBeat   kind = "beat"   // both ways: still here
 	kindStart  kind = "start"  // coordinator → member: Seq, Sizes, Info, Part
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 )
@@ -69,9 +72,22 @@ type conn interface {
 	Abort()
 }
 
+// Member and coordinator send each other something every beatPause, and take an end
+// that has said nothing for beatPatience for dead. That is the only thing that tells a
+// group of a host's death in time: connections outside a group may be idle for long, and
+// keeping all of them warm would cost more than the probes.
+const (
+	beatPause    = 1500 * time.Millisecond
+	beatPatience = 7 * time.Second // four beats and a retransmission or two over a full queue
+)
+
+// errSilent means that the other end is dead or unreachable.
+var errSilent = fmt.Errorf("nothing was heard from it for %v", beatPatience)
+
 // A Stream is the byte stream under a conn; *lane.Stream is one.
 type Stream interface {
 	io.ReadWriteCloser // Close ends the writing direction only
+	SetReadDeadline(time.Time) error
 	CancelRead(code quic.StreamErrorCode)
 	Abort()
 }
@@ -79,8 +95,9 @@ type Stream interface {
 // streamConn is a conn over a byte stream: a uvarint length and the JSON header,
 // then a uvarint length and the part.
 type streamConn struct {
-	s Stream
-	r *bufio.Reader
+	s     Stream
+	r     *bufio.Reader
+	beats bool // the other end sends beats: silence is an error
 }
 
 func newStreamConn(s Stream) *streamConn {
@@ -101,7 +118,16 @@ func (c *streamConn) Send(m message) error {
 }
 
 func (c *streamConn) Recv() (message, error) {
-	return readMessage(c.r)
+	if c.beats {
+		if err := c.s.SetReadDeadline(time.Now().Add(beatPatience)); err != nil {
+			return message{}, err
+		}
+	}
+	m, err := readMessage(c.r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSilent
+	}
+	return m, err
 }
 
 func (c *streamConn) Close() {
@@ -215,11 +241,17 @@ func newOutbox(c conn) *outbox {
 	return &outbox{c: c, queue: make(chan message, 1024), stop: make(chan struct{})}
 }
 
-// run sends until finish or the conn fails; then the conn is closed.
+// run sends, beats included, until finish or the conn fails; then the conn is closed.
 func (o *outbox) run() {
 	defer o.c.Close()
+	beat := time.NewTicker(beatPause)
+	defer beat.Stop()
 	for {
 		select {
+		case <-beat.C:
+			if o.c.Send(message{Kind: kindBeat}) != nil {
+				return
+			}
 		case m := <-o.queue:
 			if o.c.Send(m) != nil {
 				return
