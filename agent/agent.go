@@ -120,7 +120,7 @@ func (a *Agent) openNetwork() error {
 		IdleTimeout: 30 * time.Second,
 		KeepAlive:   10 * time.Second,
 		Refused:     a.refusedConnection,
-		Log:     a.log,
+		Log:         a.log,
 	})
 	if err != nil {
 		conn.Close()

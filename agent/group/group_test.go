@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,15 @@ type half struct {
 	abort    func()
 	mute     func() bool // what is written now goes nowhere
 	deadline *time.Timer
+	expired  atomic.Bool
+}
+
+func (h *half) Read(b []byte) (int, error) {
+	n, err := h.PipeReader.Read(b)
+	if err != nil && h.expired.Load() {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
 }
 
 func (h *half) Write(b []byte) (int, error) {
@@ -55,7 +65,10 @@ func (h *half) Write(b []byte) (int, error) {
 
 func (h *half) SetReadDeadline(t time.Time) error {
 	if h.deadline == nil {
-		h.deadline = time.AfterFunc(time.Until(t), func() { h.PipeReader.CloseWithError(os.ErrDeadlineExceeded) })
+		h.deadline = time.AfterFunc(time.Until(t), func() {
+			h.expired.Store(true)
+			h.PipeReader.Close()
+		})
 	}
 	h.deadline.Reset(time.Until(t))
 	return nil
@@ -105,7 +118,7 @@ func (f *fabric) dial(from, to string) (Stream, error) {
 		defer f.mu.Unlock()
 		return f.mute[from] || f.mute[to]
 	}
-	a, b := &half{ar, aw, abort, mute, nil}, &half{br, bw, abort, mute, nil}
+	a, b := &half{PipeReader: ar, w: aw, abort: abort, mute: mute}, &half{PipeReader: br, w: bw, abort: abort, mute: mute}
 	f.open[from] = append(f.open[from], a)
 	f.open[to] = append(f.open[to], b)
 	go f.hosts[to].Serve(from, b)
