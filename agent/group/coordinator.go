@@ -286,15 +286,37 @@ func (c *coordinator) planned(p *plannedOp) {
 	for r := range sizes {
 		sizes[r] = op.ready[r].Size
 	}
+	holds := c.holds()
 	for i, h := range c.hosts {
 		b := c.boxes[h]
 		if b == nil {
 			c.hostLost(h, "its agent is not attached")
 			return
 		}
-		b.send(message{Kind: kindStart, Seq: p.seq, Sizes: sizes, Info: &p.info, Part: p.parts[i]})
+		b.send(message{Kind: kindStart, Seq: p.seq, Sizes: sizes, Info: &p.info, Part: p.parts[i], Hold: holds[i]})
 	}
 	c.g.log.Debug("operation started", "group", c.id, "seq", p.seq, "algorithm", p.info.Algorithm, "hosts", len(c.hosts))
+}
+
+// holds says how long each host waits with its first byte, so that all hosts begin at
+// about the same time: when the start message has reached the farthest.
+//
+// Begun at once, the data of the hosts near the coordinator fills the queue of the site's
+// link while the start messages for the other sites still stand before it. Those that
+// were dropped there came up to 2.6 s late (grid of 8 + 4 + 8 hosts, 1.25 Mbit/s).
+func (c *coordinator) holds() []time.Duration {
+	holds := make([]time.Duration, len(c.hosts))
+	var far time.Duration
+	for i, h := range c.hosts {
+		if h != c.g.cfg.Self {
+			holds[i] = min(c.g.cfg.Latency(h), maxHold)
+		}
+		far = max(far, holds[i])
+	}
+	for i := range holds {
+		holds[i] = far - holds[i]
+	}
+	return holds
 }
 
 // hostLost declares the ranks of a host lost; the lowest is named.

@@ -60,7 +60,7 @@ type result struct {
 	buf      Buffer
 	sizes    []int64
 	info     Planned
-	seconds  time.Duration
+	elapsed  time.Duration
 	transfer Transferred
 }
 
@@ -233,7 +233,7 @@ func (m *member) execute(o *op, msg message) {
 	begun := time.Now().Add(-msg.Info.Cost - m.g.cfg.Latency(m.roster[0]))
 	res, err := m.exchange(o, msg)
 	if err == nil {
-		res.seconds = time.Since(begun)
+		res.elapsed = time.Since(begun)
 		m.say(message{Kind: kindDone, Seq: o.seq})
 	} else if m.ctx.Err() == nil {
 		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
@@ -278,6 +278,12 @@ func (m *member) exchange(o *op, msg message) (*result, error) {
 			buf.Release()
 			return nil, fmt.Errorf("input of rank %d: %w", r, err)
 		}
+	}
+	select { // while the others hear of the start: see coordinator.holds
+	case <-time.After(min(msg.Hold, maxHold)):
+	case <-m.ctx.Done():
+		buf.Release()
+		return nil, context.Cause(m.ctx)
 	}
 	t, err := m.g.cfg.Run(m.ctx, Exchange{
 		Part: msg.Part, Data: data, Hosts: m.hosts,

@@ -21,6 +21,9 @@ const (
 	maxBlob   = 64 << 20
 )
 
+// maxHold bounds message.Hold: a latency that is believed by mistake must not stop a group.
+const maxHold = time.Second
+
 // A message is what the parts of a group say to each other. Kind says which of the
 // other fields count; Part is carried as bytes beside the JSON header.
 type message struct {
@@ -40,6 +43,8 @@ type message struct {
 	Failure   *Failure `json:"failure,omitempty"`
 	Cause     string   `json:"cause,omitempty"`
 
+	Hold time.Duration `json:"hold,omitempty"` // start: nanoseconds to wait before the first byte
+
 	Part []byte `json:"-"`
 }
 
@@ -58,7 +63,7 @@ const (
 	kindLost   kind = "lost"   // member → coordinator: Rank, Cause
 	kindLeft   kind = "left"   // member → coordinator: Rank
 	kindBeat   kind = "beat"   // both ways: still here
-	kindStart  kind = "start"  // coordinator → member: Seq, Sizes, Info, Part
+	kindStart  kind = "start"  // coordinator → member: Seq, Sizes, Info, Hold, Part
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 )
 
@@ -175,59 +180,6 @@ func readSized(r *bufio.Reader, limit uint64) ([]byte, error) {
 	return b, err
 }
 
-// pipe returns the two ends of a conn inside one agent: a coordinator talks to the
-// member on its own host as to any other.
-func pipe() (conn, conn) {
-	done := make(chan struct{})
-	var once sync.Once
-	ab, ba := make(chan message, 16), make(chan message, 16)
-	closeBoth := func() { once.Do(func() { close(done) }) }
-	return &pipeConn{ab, ba, done, closeBoth}, &pipeConn{ba, ab, done, closeBoth}
-}
-
-type pipeConn struct {
-	out       chan<- message
-	in        <-chan message
-	done      chan struct{}
-	closeBoth func()
-}
-
-func (c *pipeConn) Send(m message) error {
-	select {
-	case <-c.done:
-		return io.ErrClosedPipe
-	default:
-	}
-	select {
-	case c.out <- m:
-		return nil
-	case <-c.done:
-		return io.ErrClosedPipe
-	}
-}
-
-func (c *pipeConn) Recv() (message, error) {
-	select {
-	case m := <-c.in:
-		return m, nil
-	default:
-	}
-	select {
-	case m := <-c.in:
-		return m, nil
-	case <-c.done:
-		select {
-		case m := <-c.in: // what was sent before the close still counts
-			return m, nil
-		default:
-			return message{}, io.EOF
-		}
-	}
-}
-
-func (c *pipeConn) Close() { c.closeBoth() }
-func (c *pipeConn) Abort() { c.closeBoth() }
-
 // An outbox sends messages from a goroutine of its own, so that no one who holds
 // state waits for the network. The queue is bounded: a peer that does not read is closed.
 type outbox struct {
@@ -241,30 +193,39 @@ func newOutbox(c conn) *outbox {
 	return &outbox{c: c, queue: make(chan message, 1024), stop: make(chan struct{})}
 }
 
-// run sends, beats included, until finish or the conn fails; then the conn is closed.
+// run sends, beats included, until finish; then the conn is closed.
+//
+// A failed Send closes nothing: a peer that has said its last words stops listening, and
+// that it did may arrive before the words do. How the conn ended is for its reader to find.
 func (o *outbox) run() {
 	defer o.c.Close()
+	if o.deliver() != nil {
+		<-o.stop
+	}
+}
+
+func (o *outbox) deliver() error {
 	beat := time.NewTicker(beatPause)
 	defer beat.Stop()
 	for {
 		select {
 		case <-beat.C:
-			if o.c.Send(message{Kind: kindBeat}) != nil {
-				return
+			if err := o.c.Send(message{Kind: kindBeat}); err != nil {
+				return err
 			}
 		case m := <-o.queue:
-			if o.c.Send(m) != nil {
-				return
+			if err := o.c.Send(m); err != nil {
+				return err
 			}
 		case <-o.stop:
 			for {
 				select {
 				case m := <-o.queue:
-					if o.c.Send(m) != nil {
-						return
+					if err := o.c.Send(m); err != nil {
+						return err
 					}
 				default:
-					return
+					return nil
 				}
 			}
 		}

@@ -10,7 +10,7 @@ import (
 // Report tells how an operation went at this host.
 type Report struct {
 	Planned
-	Seconds time.Duration // from the group's start to this host's completion
+	Elapsed time.Duration // from the group's start to this host's completion
 	Transferred
 	Hosts, Ranks int
 }
@@ -93,7 +93,7 @@ func (r *Rank) Allgather(ctx context.Context, in Input, algorithm string) (*Resu
 	return &Result{
 		Data: res.buf.Bytes(), Path: res.buf.Path(), Sizes: res.sizes, m: r.m, o: o,
 		Report: Report{
-			Planned: res.info, Seconds: res.seconds, Transferred: res.transfer,
+			Planned: res.info, Elapsed: res.elapsed, Transferred: res.transfer,
 			Hosts: len(r.m.hosts), Ranks: len(r.m.roster),
 		},
 	}, nil

@@ -396,7 +396,7 @@ type Member struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Site          string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
-	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // alive, suspect, dead, left
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // alive, failed, left, or unseen since this agent started
 	Authority     bool                   `protobuf:"varint,5,opt,name=authority,proto3" json:"authority,omitempty"`
 	Self          bool                   `protobuf:"varint,6,opt,name=self,proto3" json:"self,omitempty"`
 	RttSeconds    float64                `protobuf:"fixed64,7,opt,name=rtt_seconds,json=rttSeconds,proto3" json:"rtt_seconds,omitempty"` // 0 where not measured

@@ -1,0 +1,240 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// A claim is a rank of a job that one client of this host may hold.
+type claim struct {
+	job  string
+	rank int
+}
+
+// A holding is one client's claim; released is closed when it ends.
+type holding struct{ released chan struct{} }
+
+// claimPatience is how long a Join waits for another client's claim to end: a client
+// that has closed its rank may be back before the agent has noticed.
+const claimPatience = 3 * time.Second
+
+// errTaken means that another local client holds the rank.
+var errTaken = errors.New("this host already has a client with that rank of the job")
+
+// ErrClosed means that the agent is stopping.
+var ErrClosed = errors.New("the agent is stopping")
+
+// Join enters a rank and returns when all ranks of the job have joined, or with the
+// [Failure] that prevents it. waiting, if not nil, is told how many ranks are present.
+func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, waiting func(present int)) (*Rank, error) {
+	if err := checkJob(job, rank, ranks); err != nil {
+		return nil, err
+	}
+	key := claim{job, rank}
+	hold, err := g.claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ctx, func() { cancel(ErrClosed) })()
+	formed, err := g.form(ctx, job, rank, ranks, waiting)
+	if err != nil {
+		g.unclaim(key, hold)
+		return nil, err
+	}
+	r, err := g.enter(key, hold, formed)
+	if err != nil {
+		g.unclaim(key, hold)
+	}
+	return r, err
+}
+
+func checkJob(job string, rank, ranks int) error {
+	switch {
+	case job == "" || len(job) > 256:
+		return fmt.Errorf("job %q: want a name of 1 to 256 bytes", job)
+	case ranks < 1 || ranks > maxRanks:
+		return fmt.Errorf("%d ranks: want 1 to %d", ranks, maxRanks)
+	case rank < 0 || rank >= ranks:
+		return fmt.Errorf("rank %d of %d: ranks count from 0", rank, ranks)
+	}
+	return nil
+}
+
+// claim reserves a rank for one client.
+func (g *Groups) claim(ctx context.Context, key claim) (*holding, error) {
+	patience := time.NewTimer(claimPatience)
+	defer patience.Stop()
+	for {
+		g.mu.Lock()
+		if g.closed {
+			g.mu.Unlock()
+			return nil, ErrClosed
+		}
+		other := g.claimed[key]
+		if other == nil {
+			h := &holding{released: make(chan struct{})}
+			g.claimed[key] = h
+			g.mu.Unlock()
+			return h, nil
+		}
+		g.mu.Unlock()
+		select {
+		case <-other.released:
+		case <-patience.C:
+			return nil, fmt.Errorf("rank %d of job %q: %w", key.rank, key.job, errTaken)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// unclaim ends a claim, once.
+func (g *Groups) unclaim(key claim, h *holding) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.claimed[key] == h {
+		delete(g.claimed, key)
+		close(h.released)
+	}
+}
+
+// form registers with the job's directory until the group is formed. The directory
+// can change while agents learn of each other, or die: then it registers anew.
+func (g *Groups) form(ctx context.Context, job string, rank, ranks int, waiting func(int)) (message, error) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return message{}, context.Cause(ctx)
+		case <-pause.C:
+		}
+		at := directoryHost(job, g.cfg.Members())
+		m, err := g.registerAt(ctx, at, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks}, waiting)
+		if err == nil {
+			return m, nil
+		}
+		var f *Failure
+		if errors.As(err, &f) {
+			return message{}, f
+		}
+		g.log.Debug("registration ended, trying again", "job", job, "rank", rank, "directory", at, "err", err)
+		pause.Reset(200*time.Millisecond + rand.N(200*time.Millisecond)) //nolint:gosec // spreads retries, no secret
+	}
+}
+
+// registerAt registers at one directory and waits there as long as it is the right one.
+func (g *Groups) registerAt(ctx context.Context, at string, reg message, waiting func(int)) (message, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := g.dialDirectory(ctx, at)
+	if err != nil {
+		return message{}, err
+	}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	defer c.Abort()
+	tasks.Go(func() { g.watchDirectory(ctx, reg.Job, at, c) })
+	if err := c.Send(reg); err != nil {
+		return message{}, err
+	}
+	for {
+		m, err := c.Recv()
+		if err != nil {
+			return message{}, err
+		}
+		switch m.Kind {
+		case kindWaiting:
+			if waiting != nil {
+				waiting(m.Ranks)
+			}
+		case kindFormed:
+			return m, checkFormed(m, reg, g.cfg.Self)
+		case kindRefused:
+			if m.Failure == nil {
+				return message{}, fmt.Errorf("%s refused without a reason", at)
+			}
+			return message{}, m.Failure
+		default:
+			return message{}, fmt.Errorf("%s answered %q to a registration", at, m.Kind)
+		}
+	}
+}
+
+func checkFormed(m, reg message, self string) error {
+	if len(m.Hosts) != reg.Ranks || m.Hosts[reg.Rank] != self {
+		return fmt.Errorf("roster of %d hosts does not hold rank %d on %s", len(m.Hosts), reg.Rank, self)
+	}
+	return nil
+}
+
+func (g *Groups) dialDirectory(ctx context.Context, at string) (conn, error) {
+	if at == g.cfg.Self {
+		near, far := pipe()
+		ok := g.start(func() {
+			m, err := far.Recv()
+			if err != nil {
+				return
+			}
+			g.dir.serve(at, m, far)
+		})
+		if !ok {
+			return nil, ErrClosed
+		}
+		return near, nil
+	}
+	s, err := g.cfg.Open(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return newStreamConn(s), nil
+}
+
+// watchDirectory ends the conn when ctx does or another host has become the directory.
+func (g *Groups) watchDirectory(ctx context.Context, job, at string, c conn) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			c.Abort()
+			return
+		case <-tick.C:
+			if directoryHost(job, g.cfg.Members()) != at {
+				c.Abort()
+				return
+			}
+		}
+	}
+}
+
+// enter adds a formed rank to its group's member, which the first local rank creates,
+// along with the coordinator if rank 0 is here.
+func (g *Groups) enter(key claim, hold *holding, formed message) (*Rank, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	m := g.members[formed.Group]
+	if m == nil {
+		m = newMember(g, key.job, formed)
+		g.members[formed.Group] = m
+		if formed.Hosts[0] == g.cfg.Self {
+			co := newCoordinator(g, formed)
+			g.coords[formed.Group] = co
+			co.early = g.early[formed.Group]
+			delete(g.early, formed.Group)
+			g.startLocked(co.run)
+		}
+		g.startLocked(m.run)
+	}
+	return m.add(key, hold), nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseSizes(t *testing.T) {
+	got, err := parseSizes("f", []byte("# sizes\n 64KiB \n\n0B # none\n1MB"), 3)
+	if want := []int64{65536, 0, 1e6}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for text, want := range map[string]string{
+		"1B":             "f:1: 1 sizes, but the grid has 2 hosts",
+		"":               "f:0: 0 sizes, but the grid has 2 hosts",
+		"1B\n1B\n#\n1B":  "f:4: more than 2 sizes",
+		"1B\n-1B":        "f:2: ",
+		"1B\nmuch":       "f:2: ",
+		"1B\n99999999TB": "f:2: ",
+	} {
+		if got, err := parseSizes("f", []byte(text), 2); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func FuzzParseSizes(f *testing.F) {
+	f.Add([]byte("64KiB\n# c\n1.5MiB"), uint8(2))
+	f.Add([]byte("9223372036854775807B"), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, hosts uint8) {
+		n := int(hosts)
+		sizes, err := parseSizes("f", data, n)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("error %q does not begin with the file", err)
+			}
+			return
+		}
+		if len(sizes) != n || len(sizes) > 0 && slices.Min(sizes) < 0 {
+			t.Errorf("%d hosts: sizes %v", n, sizes)
+		}
+	})
+}
