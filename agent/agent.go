@@ -52,13 +52,11 @@ type Agent struct {
 }
 
 // New puts an agent together. Nothing runs before [Agent.Run], but the socket is
-// bound and the directory locked: call Run or Close.
+// bound and the directory locked: call Run or Close. Also when New fails, Options.Conn
+// and Options.API are closed.
 func New(opts Options) (_ *Agent, err error) {
-	if err := opts.complete(); err != nil {
-		return nil, err
-	}
 	a := &Agent{
-		opts: opts, log: opts.Log, name: opts.Identity.Settings.Host,
+		api: opts.API, socket: opts.Conn,
 		leave: make(chan struct{}), unlock: func() {},
 	}
 	defer func() {
@@ -66,6 +64,10 @@ func New(opts Options) (_ *Agent, err error) {
 			a.Close()
 		}
 	}()
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	a.opts, a.log, a.name = opts, opts.Log, opts.Identity.Settings.Host
 	for _, step := range []func() error{a.openLocal, a.openNetwork, a.openMembership, a.openMap, a.openGroups} {
 		if err := step(); err != nil {
 			return nil, err
@@ -77,7 +79,7 @@ func New(opts Options) (_ *Agent, err error) {
 // openLocal makes what clients on this host meet: directory lock, spool, API socket.
 func (a *Agent) openLocal() error {
 	if a.opts.API == nil {
-		lock, err := lockDir(a.opts.Identity.Dir)
+		lock, err := lockDir(a.opts.Identity.Dir, "from")
 		if err != nil {
 			return err
 		}
@@ -87,7 +89,6 @@ func (a *Agent) openLocal() error {
 	if a.spool, err = openSpool(a.opts.Spool); err != nil {
 		return err
 	}
-	a.api = a.opts.API
 	if a.api == nil {
 		a.api, err = listenSocket(a.opts.Socket, a.log)
 	}
@@ -95,21 +96,18 @@ func (a *Agent) openLocal() error {
 }
 
 func (a *Agent) openNetwork() error {
-	conn := a.opts.Conn
-	if conn == nil {
+	if a.socket == nil {
 		var err error
-		if conn, err = openSocket(a.opts.Identity.Settings.Bind); err != nil {
+		if a.socket, err = openSocket(a.opts.Identity.Settings.Bind); err != nil {
 			return err
 		}
 	}
-	a.socket = conn
 	reset, err := a.opts.Identity.StatelessReset()
 	if err != nil {
-		conn.Close()
 		return err
 	}
 	a.endpoint, err = lane.New(lane.Config{
-		Conn:           conn,
+		Conn:           a.socket,
 		Credentials:    a.opts.Identity.Credentials(),
 		StatelessReset: reset,
 		Resolve: func(name string) (net.Addr, bool) {
@@ -122,9 +120,6 @@ func (a *Agent) openNetwork() error {
 		Refused:     a.refusedConnection,
 		Log:         a.log,
 	})
-	if err != nil {
-		conn.Close()
-	}
 	return err
 }
 
@@ -189,6 +184,7 @@ func (a *Agent) openGroups() error {
 	a.engine, err = exchange.New(exchange.Config{
 		Self: a.name,
 		Open: exchange.OpenOver(a.endpoint),
+		Path: a.path,
 		Log:  a.log,
 	})
 	if err != nil {
@@ -236,8 +232,16 @@ func (a *Agent) Close() {
 	if a.endpoint != nil {
 		a.endpoint.Close()
 		a.endpoint.Run(context.Background()) // a closed endpoint's Run only cleans up
-	} else if a.opts.Conn != nil {
-		a.opts.Conn.Close()
+	} else if a.socket != nil {
+		a.socket.Close()
+	}
+	a.release()
+}
+
+// release lets go of the folders, last of all: who takes them next finds them unused.
+func (a *Agent) release() {
+	if a.spool != nil {
+		a.spool.close()
 	}
 	a.unlock()
 }
@@ -248,8 +252,9 @@ var errLeft = errors.New("left the cluster")
 // Run is the agent until ctx ends or [Agent.Leave] is called; it leaves the cluster in
 // good order. When it returns, everything that the agent started has ended.
 func (a *Agent) Run(ctx context.Context) error {
-	defer a.unlock()
+	defer a.release()
 	a.started = time.Now()
+	caller := ctx
 	tasks, ctx := errgroup.WithContext(ctx)
 	// The network and membership go last: groups say goodbye over the one, and the
 	// agent over the other.
@@ -291,6 +296,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent is down", "host", a.name)
 	if errors.Is(err, errLeft) || errors.Is(err, context.Canceled) {
 		return nil
+	}
+	if caller.Err() != nil && errors.Is(err, context.Cause(caller)) {
+		return nil // that of a signal.NotifyContext says which signal, and is no error either
 	}
 	return err
 }
@@ -341,10 +349,12 @@ func (a *Agent) joinSeeds(ctx context.Context) error {
 
 // serveAPI answers local clients until ctx ends.
 func (a *Agent) serveAPI(ctx context.Context) error {
+	calls := new(gate)
 	srv := &http.Server{
-		Handler:           a.newService(ctx),
+		Handler:           calls.guard(a.newService(ctx)),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
@@ -363,5 +373,6 @@ func (a *Agent) serveAPI(ctx context.Context) error {
 		srv.Close()
 	}
 	<-done
+	calls.close() // Close above does not wait: a call may still hold a payload
 	return nil
 }

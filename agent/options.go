@@ -30,7 +30,8 @@ type Options struct {
 	// Socket is the path of the Unix socket. Empty means agent.sock in the directory of the identity.
 	Socket string
 	// Spool is the folder for payloads handed over by shared memory. Empty means
-	// spool in the directory of the identity. It must hold twice the largest result.
+	// spool in the directory of the identity. It must hold twice the largest result. It is
+	// this agent's alone: what is left in it is removed at start and end.
 	Spool string
 	// ProbeInterval is the least age at which a bandwidth is measured again. Zero
 	// means 60 s.
@@ -55,6 +56,19 @@ func (o *Options) complete() error {
 	}
 	if o.Spool == "" {
 		o.Spool = filepath.Join(o.Identity.Dir, "spool")
+	}
+	// Clients are told paths in the spool, and stand in folders of their own.
+	var err error
+	if o.Spool, err = filepath.Abs(o.Spool); err != nil {
+		return fmt.Errorf("spool %q: %w", o.Spool, err)
+	}
+	for _, s := range o.Seeds {
+		if _, err := netip.ParseAddrPort(s); err != nil {
+			return fmt.Errorf("seed %q: %w", s, err)
+		}
+	}
+	if o.MapWait < 0 {
+		return fmt.Errorf("wait for the map of %v: want 0 (10 s) or more", o.MapWait)
 	}
 	if o.MapWait == 0 {
 		o.MapWait = 10 * time.Second

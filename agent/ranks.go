@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"connectrpc.com/connect"
 
-	"github.com/gridagent/gridagent/agent/group"
-
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/group"
 )
 
 // Limits of payloads that travel inside a call rather than by shared memory.
@@ -24,14 +21,6 @@ const (
 type rankKey struct {
 	job  string
 	rank uint32
-}
-
-// A session is one rank of a local client, from Join until its stream ends.
-type session struct {
-	rank *group.Rank
-
-	mu    sync.Mutex // guards input
-	input *spooledInput
 }
 
 // Join implements the service. The stream is the client's life line: when it ends, the
@@ -56,7 +45,7 @@ func (s *service) Join(ctx context.Context, req *connect.Request[apiv1.JoinReque
 			_ = out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: &apiv1.Waiting{RanksPresent: uint32(n)}}})
 		case j := <-result:
 			if j.err != nil {
-				return apiError(j.err)
+				return s.joinError(j.err)
 			}
 			ss = j.ss
 		}
@@ -68,10 +57,24 @@ func (s *service) Join(ctx context.Context, req *connect.Request[apiv1.JoinReque
 	}
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		if s.ctx.Err() == nil {
+			return context.Cause(ctx) // to a client that has gone
+		}
+		// The agent stops, and its groups with it: the client is there and is told so.
+		<-ss.rank.Done().Done()
 	case <-ss.rank.Done().Done():
-		return apiError(context.Cause(ss.rank.Done()))
 	}
+	return apiError(context.Cause(ss.rank.Done()))
+}
+
+// joinError is apiError for a Join: when the agent stops, the call's own context may
+// have ended before the groups could say why.
+func (s *service) joinError(err error) error {
+	var f *group.Failure
+	if s.ctx.Err() != nil && !errors.As(err, &f) {
+		err = group.ErrClosed
+	}
+	return apiError(err)
 }
 
 // latest is a channel that holds the newest value that nobody has received yet.
@@ -108,29 +111,13 @@ func (s *service) end(job string, rank uint32, ss *session) {
 	}
 	s.mu.Unlock()
 	ss.rank.Leave("its client ended or was killed")
-	ss.setInput(nil)
-}
-
-// setInput replaces the spooled input, whose file goes.
-func (ss *session) setInput(in *spooledInput) {
 	ss.mu.Lock()
 	old := ss.input
-	ss.input = in
+	ss.input, ss.ended = nil, true
 	ss.mu.Unlock()
 	if old != nil {
 		old.remove()
 	}
-}
-
-func (ss *session) takeInput(path string) (*spooledInput, error) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if ss.input == nil || ss.input.f.Name() != path {
-		return nil, fmt.Errorf("spool file %q was not made for this rank: ask Spool for one before each operation", path)
-	}
-	in := ss.input
-	ss.input = nil
-	return in, nil
 }
 
 func (s *service) session(job string, rank uint32) (*session, error) {
@@ -138,9 +125,13 @@ func (s *service) session(job string, rank uint32) (*session, error) {
 	defer s.mu.Unlock()
 	ss := s.ranks[rankKey{job, rank}]
 	if ss == nil {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("rank %d has not joined job %q on this host", rank, job))
+		return nil, notJoined(job, rank)
 	}
 	return ss, nil
+}
+
+func notJoined(job string, rank uint32) error {
+	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("rank %d has not joined job %q on this host, or its group is over", rank, job))
 }
 
 func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolRequest]) (*connect.Response[apiv1.SpoolResponse], error) {
@@ -155,16 +146,22 @@ func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolReque
 	if err != nil {
 		return nil, connect.NewError(connect.CodeResourceExhausted, err)
 	}
-	ss.setInput(&spooledInput{f: f, size: int64(req.Msg.Bytes)})
+	if in := (&spooledInput{f: f, size: int64(req.Msg.Bytes)}); !ss.putInput(in) {
+		in.remove()
+		return nil, notJoined(req.Msg.Job, req.Msg.Rank)
+	}
 	return connect.NewResponse(&apiv1.SpoolResponse{Path: f.Name()}), nil
 }
 
 func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.AllgatherRequest]) (*connect.Response[apiv1.AllgatherResponse], error) {
 	m := req.Msg
-	if m.TimeoutSeconds > 0 {
-		limit := time.Duration(m.TimeoutSeconds * float64(time.Second))
+	limit, err := duration("timeout", m.TimeoutSeconds)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("no result within %v", limit))
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, &timeoutError{limit})
 		defer cancel()
 	}
 	ss, err := s.session(m.Job, m.Rank)
@@ -173,7 +170,7 @@ func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.Allg
 			return nil, err
 		}
 		if ss, err = s.join(ctx, m.Job, m.Rank, m.Ranks, nil); err != nil {
-			return nil, apiError(err)
+			return nil, s.joinError(err)
 		}
 		defer s.end(m.Job, m.Rank, ss)
 		m.InlineResult = true // the file would be gone before the client could open it
@@ -185,23 +182,23 @@ func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.Allg
 	if f, ok := in.(*spooledInput); ok {
 		defer f.remove()
 	}
-	res, err := ss.rank.Allgather(ctx, in, m.Algorithm)
+	algorithm := m.Algorithm
+	if algorithm == "auto" {
+		algorithm = "" // two spellings of one wish: ranks that mix them do not disagree
+	}
+	op, done := ss.operation(ctx)
+	defer done()
+	res, err := ss.rank.Allgather(op, in, algorithm)
 	if err != nil {
+		// When the call ended the group, this rank is told what all the others are.
+		var f *group.Failure
+		if op.Err() != nil && errors.As(context.Cause(ss.rank.Done()), &f) {
+			err = f
+		}
 		return nil, apiError(err)
 	}
 	defer res.Release()
 	return reply(res, m.InlineResult)
-}
-
-// contribution returns what the request contributes.
-func (ss *session) contribution(m *apiv1.AllgatherRequest) (group.Input, error) {
-	if path := m.GetSpool(); path != "" {
-		return ss.takeInput(path)
-	}
-	if len(m.GetData()) > maxInlineInput {
-		return nil, fmt.Errorf("inline payload of %d bytes: more than %d go by Spool", len(m.GetData()), maxInlineInput)
-	}
-	return group.Bytes(m.GetData()), nil
 }
 
 func reply(res *group.Result, inline bool) (*connect.Response[apiv1.AllgatherResponse], error) {
@@ -224,7 +221,7 @@ func reply(res *group.Result, inline bool) (*connect.Response[apiv1.AllgatherRes
 func report(res *group.Result) *apiv1.Report {
 	p := res.Report
 	r := &apiv1.Report{
-		Algorithm: p.Algorithm, Seconds: p.Seconds.Seconds(), BoundSeconds: p.Bound.Seconds(),
+		Algorithm: p.Algorithm, Seconds: p.Elapsed.Seconds(), BoundSeconds: p.Bound.Seconds(),
 		BytesReceived: uint64(p.Received), BytesSent: uint64(p.Sent),
 		Hosts: uint32(p.Hosts), Ranks: uint32(p.Ranks), MapEpoch: p.Epoch,
 		PlanSeconds: p.Cost.Seconds(), PredictedSeconds: p.Predicted.Seconds(),

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -64,6 +65,21 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 		r.Groups = append(r.Groups, gs)
 	}
 	return connect.NewResponse(r), nil
+}
+
+// duration converts seconds as a client gave them; what names them in the error. What
+// does not fit a time.Duration, 292 years, is cut to that.
+func duration(what string, seconds float64) (time.Duration, error) {
+	switch d := seconds * float64(time.Second); {
+	case !(d >= 0): // NaN too
+		return 0, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s of %g seconds: want 0 or more", what, seconds))
+	case d >= math.MaxInt64:
+		return math.MaxInt64, nil
+	case d > 0 && d < 1:
+		return 1, nil // 0 would mean the default
+	default:
+		return time.Duration(d), nil
+	}
 }
 
 // coverage counts the ordered pairs with a measured bandwidth, those that could be
@@ -152,7 +168,10 @@ func (s *service) TokenCreate(_ context.Context, req *connect.Request[apiv1.Toke
 	if err != nil {
 		return nil, err
 	}
-	ttl := time.Duration(req.Msg.TtlSeconds * float64(time.Second))
+	ttl, err := duration("life of the token", req.Msg.TtlSeconds)
+	if err != nil {
+		return nil, err
+	}
 	if ttl == 0 {
 		ttl = identity.DefaultTokenTTL
 	}

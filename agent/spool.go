@@ -13,24 +13,53 @@ import (
 )
 
 // A spool is the folder through which clients and agent hand payloads to each other:
-// files that both map or read. It is emptied when the agent starts.
+// files that both map or read. It is emptied when the agent starts and when it ends.
 type spool struct {
 	dir  string
+	lock *os.File
 	next atomic.Uint64
 }
 
+// openSpool takes the folder for this agent alone: hosts of one machine that were
+// given the same one would empty it under each other's hands.
 func openSpool(dir string) (*spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	old, err := filepath.Glob(filepath.Join(dir, "*.blk"))
+	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	for _, f := range old { // of an agent that was killed
-		os.Remove(f)
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&os.ModeSticky == 0 {
+		return nil, fmt.Errorf("spool: %s has mode %04o, so other users could put files in place of ours: run chmod go-w %s, or give another folder with --spool",
+			dir, mode.Perm(), dir)
 	}
-	return &spool{dir: dir}, nil
+	lock, err := lockDir(dir, "with the spool")
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	s := &spool{dir: dir, lock: lock}
+	s.clear() // an agent that was killed could not
+	return s, nil
+}
+
+// clear removes every payload. What a client has mapped stays readable to it.
+func (s *spool) clear() {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return // what is left is removed at the next start
+	}
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".blk" {
+			os.Remove(filepath.Join(s.dir, e.Name()))
+		}
+	}
+}
+
+// close empties the folder and lets go of it.
+func (s *spool) close() {
+	s.clear()
+	s.lock.Close()
 }
 
 // create makes an empty file of size bytes whose space is reserved: writing to it

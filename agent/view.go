@@ -66,6 +66,7 @@ type knownMap struct {
 	hosts string
 	snap  *netmap.Snapshot
 	index map[string]int
+	full  func() *netmap.Snapshot // snap with gaps predicted, made when first asked for
 }
 
 // current returns the map of all live hosts, without predictions.
@@ -84,7 +85,10 @@ func (a *Agent) current() *knownMap {
 		index[n] = i
 	}
 	snap := a.netmap.Snapshot(hosts, time.Now())
-	k = &knownMap{epoch: snap.Epoch(), hosts: key, snap: snap, index: index}
+	k = &knownMap{
+		epoch: snap.Epoch(), hosts: key, snap: snap, index: index,
+		full: sync.OnceValue(func() *netmap.Snapshot { return netmap.Predict(snap) }),
+	}
 	a.known.Store(k)
 	return k
 }

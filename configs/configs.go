@@ -1,5 +1,7 @@
 // Package configs holds the grid files that come with gridagent, so that the demo runs
 // from the binary alone.
+//
+// Place in the flow: data beside it; the command demo reads it.
 package configs
 
 import _ "embed"

@@ -59,6 +59,12 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 		return fmt.Errorf("%w: token of transfer %d seen, which was not sent", errMalformed, f.number)
 	case frameHave:
 		return x.had(p, f)
+	case frameGot:
+		if err := l.win.answered(int64(f.number), time.Now()); err != nil {
+			return err
+		}
+		p.cond.Broadcast()
+		return nil
 	case frameEnd:
 		if p.asker == l {
 			p.asker = nil

@@ -4,8 +4,9 @@
 // over a slow link. On each host an [Engine] runs its part: received bytes go
 // straight to their place in the caller's result, a chunk is forwarded as soon as it
 // is here, synchronisations travel as tokens, every block carries a checksum from
-// its origin to each destination, and what a broken stream had not delivered is sent
-// again. The engine knows nothing of how the plan was made.
+// its origin to each destination, what is under way to a far host is bounded by a window
+// (window.go), and what a broken stream had not delivered is sent again. The engine knows
+// nothing of how the plan was made.
 //
 // Who does what in a running part: [Engine.Run] starts one goroutine per lane and
 // destination, which writes, and one per open stream, which reads the answers; the

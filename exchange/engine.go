@@ -32,6 +32,8 @@ type Config struct {
 	// Lanes says over how many lanes to send to host, at most 64. Nil means one. More
 	// help only where one connection's window does not fill the path.
 	Lanes func(host string) int
+	// Path tells what is known of the way to host, see [Path]. Nil means nothing.
+	Path func(host string) Path
 	// MaxTransit bounds the memory, in bytes, for blocks that are only forwarded, over
 	// all parts that run. Zero means 1 GiB. A part that needs more is refused.
 	MaxTransit int64
@@ -78,6 +80,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if cfg.Lanes == nil {
 		cfg.Lanes = func(string) int { return 1 }
+	}
+	if cfg.Path == nil {
+		cfg.Path = func(string) Path { return Path{} }
 	}
 	if cfg.MaxTransit == 0 {
 		cfg.MaxTransit = 1 << 30

@@ -22,7 +22,8 @@ const coalesce = 1024
 type outLane struct {
 	n      int
 	stream Stream
-	broken bool // guarded by run.mu
+	broken bool    // guarded by run.mu
+	win    *window // nil: none
 }
 
 // lane serves one lane to p until nothing is left to send there or the run ends.
@@ -83,7 +84,7 @@ func (x *run) drive(p *peer, n int) error {
 	if err != nil {
 		return err
 	}
-	l := &outLane{n: n, stream: s}
+	l := &outLane{n: n, stream: s, win: newWindow(x.eng.cfg.Path(p.name), x.part.Chunk)}
 	stop := context.AfterFunc(p.ctx, func() {
 		s.SetReadDeadline(time.Unix(1, 0)) // long past
 		s.SetWriteDeadline(time.Now().Add(grace))
@@ -119,6 +120,9 @@ var errAnswers = errors.New("answers have stopped")
 // write writes what is next until there is nothing more or the stream breaks.
 func (x *run) write(p *peer, l *outLane) error {
 	buf := header{id: x.part.ID, lane: l.n}.appendTo(make([]byte, 0, coalesce+maxFrame))
+	if l.win != nil {
+		buf = (&frame{kind: frameTell}).appendTo(buf)
+	}
 	if _, err := l.stream.Write(buf); err != nil {
 		return err
 	}

@@ -70,10 +70,19 @@ func (x *run) verdict() *outcome {
 func (x *run) receive(p *peer, r frameReader, s Stream) {
 	var f frame
 	var out []byte // answers, reused
+	tell, got := false, 0
 	for {
 		err := r.next(&f)
 		if err == nil {
 			out, err = x.handle(p, r, &f, out[:0])
+		}
+		switch {
+		case err != nil:
+		case f.kind == frameTell:
+			tell = true
+		case f.kind == frameChunk && tell:
+			got += f.n
+			out = (&frame{kind: frameGot, number: got}).appendTo(out)
 		}
 		if err == nil && len(out) > 0 {
 			_, err = s.Write(out)
@@ -98,6 +107,8 @@ func (x *run) handle(p *peer, r frameReader, f *frame, out []byte) ([]byte, erro
 		return x.receiveToken(p, f, out)
 	case frameAsk:
 		return x.holdings(p, out), nil
+	case frameTell:
+		return out, nil // of the stream: see receive
 	case frameFail:
 		x.peerFailed(p, f.reason)
 		return out, nil

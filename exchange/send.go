@@ -115,6 +115,10 @@ func (x *run) next(p *peer, l *outLane) work {
 				return work{kind: frameToken, token: t.transfer}
 			}
 		}
+		if l.win.full() {
+			p.cond.Wait() // for the answer to a chunk
+			continue
+		}
 		if w, ok := x.nextEntry(p, l); ok {
 			return w
 		}
@@ -166,6 +170,7 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 		w.crc = true
 	}
 	n := int64(b.size(i, x.part.Chunk))
+	l.win.wrote(int(n), time.Now())
 	if again {
 		p.stats.Resent += n
 	} else {

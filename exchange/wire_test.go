@@ -17,6 +17,8 @@ func TestFrames(t *testing.T) {
 		{kind: frameSum, number: 1, sum: 0xdeadbeefcafef00d},
 		{kind: frameToken, number: maxNumber},
 		{kind: frameAsk},
+		{kind: frameTell},
+		{kind: frameGot, number: 1 << 20},
 		{kind: frameDone, number: 7},
 		{kind: frameSeen, number: 8},
 		{kind: frameHave, number: 0, index: 3, n: 9},

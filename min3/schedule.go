@@ -82,11 +82,8 @@ func newPlan(s *netmap.Snapshot, sizes []int64, steps []step) *plan.Plan {
 	p := &plan.Plan{
 		Collective: plan.Allgather,
 		Algorithm:  "min3",
-		Hosts:      make([]string, s.N()),
+		Hosts:      s.Names(),
 		Transfers:  make([]plan.Transfer, len(steps)),
-	}
-	for i, h := range s.Hosts() {
-		p.Hosts[i] = h.Name
 	}
 	if slices.Min(sizes) == slices.Max(sizes) {
 		p.MessageBytes = sizes[0]

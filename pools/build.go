@@ -74,19 +74,8 @@ func Build(s *netmap.Snapshot, cfg Config) (*Tree, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("pool tree: %w", ErrNoHosts)
 	}
-	for i := range n {
-		for j := range n {
-			if i == j {
-				continue
-			}
-			b, ok := s.Bandwidth(i, j)
-			if !ok {
-				return nil, fmt.Errorf("pool tree: bandwidth %s→%s: %w", s.Host(i).Name, s.Host(j).Name, netmap.ErrNotMeasured)
-			}
-			if !(b > 0) {
-				return nil, fmt.Errorf("pool tree: bandwidth %s→%s is %v B/s", s.Host(i).Name, s.Host(j).Name, float64(b))
-			}
-		}
+	if err := checkMeasured(s); err != nil {
+		return nil, fmt.Errorf("pool tree: %w", err)
 	}
 
 	// All work is done on the hosts in the order of their names, so that neither ties nor
@@ -126,6 +115,25 @@ func Build(s *netmap.Snapshot, cfg Config) (*Tree, error) {
 		return true
 	})
 	return t, nil
+}
+
+// checkMeasured says which pair of s has no bandwidth that a tree could be built from.
+func checkMeasured(s *netmap.Snapshot) error {
+	for i := range s.N() {
+		for j := range s.N() {
+			if i == j {
+				continue
+			}
+			b, ok := s.Bandwidth(i, j)
+			if !ok {
+				return fmt.Errorf("bandwidth %s→%s: %w", s.Host(i).Name, s.Host(j).Name, netmap.ErrNotMeasured)
+			}
+			if !(b > 0) { // also catches NaN
+				return fmt.Errorf("bandwidth %s→%s is %v B/s", s.Host(i).Name, s.Host(j).Name, float64(b))
+			}
+		}
+	}
+	return nil
 }
 
 // A grower climbs the thresholds and splits.

@@ -108,14 +108,6 @@ func TestPaperGrid(t *testing.T) {
 	if got, want := tree.Sets(), [][]int{ut, span(8, 20), uk, nth}; !reflect.DeepEqual(got, want) {
 		t.Errorf("sets %v, want %v", got, want)
 	}
-	for host, want := range map[int][]int{0: ut, 9: uk, 19: nth} {
-		if p := tree.PoolOf(host); p == nil || !slices.Equal(p.Hosts, want) {
-			t.Errorf("pool of %d is %v, want %v", host, p, want)
-		}
-	}
-	if p := tree.PoolOf(20); p != nil {
-		t.Errorf("pool of a host that does not exist: %v", p)
-	}
 }
 
 // By the paper's own words the local links dominate, and {UK, NTH} never appears.

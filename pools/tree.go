@@ -73,22 +73,6 @@ func (t *Tree) Sets() [][]int {
 	return sets
 }
 
-// PoolOf returns the leaf that holds host, or nil if the tree has no such host.
-func (t *Tree) PoolOf(host int) *Pool {
-	var leaf *Pool
-	t.Walk(func(p *Pool, _ int) bool {
-		if _, in := slices.BinarySearch(p.Hosts, host); !in {
-			return false
-		}
-		leaf = p
-		return true
-	})
-	if leaf == nil || !leaf.Leaf() {
-		return nil
-	}
-	return leaf
-}
-
 // Check says why t is not a pool tree of n hosts: a pool whose hosts are not sorted or not
 // in 0 … n-1, whose children do not make up exactly its hosts, or that has one child; a
 // root without all hosts. The error names the pool by its path from the root.

@@ -18,7 +18,7 @@ func TestBudgetHolds(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		rate := 1e4 * (1 + 1e4*rng.Float64()) // 0.08 to 800 Mbit/s
-		const share, burst, cost = 0.01, 3 << 20, FirstTrain * trainPayload
+		const share, burst, cost = 0.01, 3 << 20, firstTrain * trainPayload
 		limit := min(burst, rate*bootstrapTime.Seconds())
 		start := time.Unix(1e9, 0)
 		now := start
@@ -40,7 +40,7 @@ func TestBudgetHolds(t *testing.T) {
 					continue
 				}
 			}
-			last[u] = float64(trainPayload * (FirstTrain + rng.IntN(MaxTrain)))
+			last[u] = float64(trainPayload * (firstTrain + rng.IntN(maxTrain)))
 			total += last[u]
 			b.spend(now, u, int64(last[u]), netmap.BytesPerSec(rate), share)
 			most := max(limit, cost) + last[first] + last[again] + share*rate*now.Sub(start).Seconds()

@@ -6,7 +6,7 @@
 //     flows and from a few small pings where nothing does ([rttFilter]); the one-way
 //     latency in the map is half of it, which is an assumption and not a measurement;
 //   - what one flow gets, from short trains of raw packets beside QUIC on the same
-//     socket, timed by the receiver ([Read]).
+//     socket, timed by the receiver ([readTrain]).
 //
 // Whose turn it is, without a master: a host takes part in at most one train session
 // at a time (its slot), and the link between two sites carries at most one train a

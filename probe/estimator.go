@@ -11,29 +11,29 @@ import (
 
 // The lengths of a train, in packets.
 const (
-	// FirstTrain costs 20 kB: 0.15 s of a 1.16 Mbit/s link, 1.7 s of a 0.1 Mbit/s link.
-	FirstTrain = 16
-	// MaxTrain is where doubling ends: 2.7 ms of a 1 Gbit/s link.
-	MaxTrain = 256
-	// MinSpan is how long the part of a train that is read should take at the receiver.
+	// firstTrain costs 20 kB: 0.15 s of a 1.16 Mbit/s link, 1.7 s of a 0.1 Mbit/s link.
+	firstTrain = 16
+	// maxTrain is where doubling ends: 2.7 ms of a 1 Gbit/s link.
+	maxTrain = 256
+	// minSpan is how long the part of a train that is read should take at the receiver.
 	// Under it, 100 µs of receive jitter and a late reader are more than a few per cent.
-	MinSpan = 8 * time.Millisecond
+	minSpan = 8 * time.Millisecond
 
 	minArrivals = 6   // fewer say nothing
 	maxSpread   = 1e3 // more says no more, and the map takes no more
 )
 
-// ErrTooFew means that too little of a train arrived to read a rate from.
-var ErrTooFew = errors.New("too few packets of the train arrived")
+// errTooFew means that too little of a train arrived to read a rate from.
+var errTooFew = errors.New("too few packets of the train arrived")
 
-// An Arrival is one packet of a train as the receiver saw it.
-type Arrival struct {
+// An arrival is one packet of a train as the receiver saw it.
+type arrival struct {
 	Seq int           // 0 … count−1
 	At  time.Duration // since any fixed instant, on the receiver's monotonic clock
 }
 
-// A Reading is what one train says of one direction.
-type Reading struct {
+// A reading is what one train says of one direction.
+type reading struct {
 	Rate     float64       // packets a second at the narrowest link
 	Spread   float64       // interquartile range of the slopes over their median
 	Received int           // distinct packets that arrived
@@ -42,7 +42,7 @@ type Reading struct {
 	Points   int           // instants that Rate was read from; packets read at one instant are one
 }
 
-// Read estimates the rate of the narrowest link from when the packets of one train,
+// readTrain estimates the rate of the narrowest link from when the packets of one train,
 // sent back to back, arrived. arrivals may be in any order and hold duplicates; the
 // slice is not modified. It is robust to
 //
@@ -55,24 +55,24 @@ type Reading struct {
 //   - a token bucket that lets a burst pass: where two lines fit far better than one
 //     and the later is slower, only the later part is read.
 //
-// It returns ErrTooFew, wrapped with the numbers, if fewer than 6 packets arrived.
-func Read(arrivals []Arrival, count int) (Reading, error) {
+// It returns errTooFew, wrapped with the numbers, if fewer than 6 packets arrived.
+func readTrain(arrivals []arrival, count int) (reading, error) {
 	as := inOrder(arrivals)
 	n := len(as)
 	if n < minArrivals {
-		return Reading{}, fmt.Errorf("%d of %d: %w", n, count, ErrTooFew)
+		return reading{}, fmt.Errorf("%d of %d: %w", n, count, errTooFew)
 	}
 	span := as[n-1].At - as[0].At
 	pts := collapse(as, progress(as))
 	if len(pts) < 3 {
 		// Everything came within two instants: the train was too short to time. What
 		// can be said is how fast it was at least, and that is not much.
-		return Reading{
+		return reading{
 			Rate: float64(n-1) / max(span, time.Microsecond).Seconds(), Spread: 1,
 			Received: n, Span: span, Points: len(pts),
 		}, nil
 	}
-	r := Reading{Received: n}
+	r := reading{Received: n}
 	if k := slowdown(pts); k > 0 {
 		pts, r.Shaped = pts[k:], true
 	}
@@ -82,35 +82,35 @@ func Read(arrivals []Arrival, count int) (Reading, error) {
 	return r, nil
 }
 
-// NextLength returns the length of the train that should follow one of count packets
+// nextLength returns the length of the train that should follow one of count packets
 // that read r, or 0 if r is as good as it will get.
-func NextLength(count int, r Reading) int {
-	long := r.Span >= MinSpan && r.Points >= minArrivals
-	if long || count >= MaxTrain {
+func nextLength(count int, r reading) int {
+	long := r.Span >= minSpan && r.Points >= minArrivals
+	if long || count >= maxTrain {
 		return 0
 	}
 	want := 2 * count
 	if r.Span > 0 {
 		// A quarter more than needed: falling short costs another round trip.
-		if need := 1.25 * float64(count) * float64(MinSpan) / float64(r.Span); need < MaxTrain {
+		if need := 1.25 * float64(count) * float64(minSpan) / float64(r.Span); need < maxTrain {
 			want = max(want, int(math.Ceil(need)))
 		} else {
-			want = MaxTrain
+			want = maxTrain
 		}
 	} else {
-		want = MaxTrain
+		want = maxTrain
 	}
-	return min(want, MaxTrain)
+	return min(want, maxTrain)
 }
 
 // inOrder returns the arrivals by time, then number, each number once (its first arrival).
-func inOrder(arrivals []Arrival) []Arrival {
+func inOrder(arrivals []arrival) []arrival {
 	as := slices.Clone(arrivals)
-	slices.SortFunc(as, func(a, b Arrival) int {
+	slices.SortFunc(as, func(a, b arrival) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Seq, b.Seq))
 	})
 	seen := make(map[int]bool, len(as))
-	return slices.DeleteFunc(as, func(a Arrival) bool {
+	return slices.DeleteFunc(as, func(a arrival) bool {
 		dup := seen[a.Seq]
 		seen[a.Seq] = true
 		return dup
@@ -122,7 +122,7 @@ func inOrder(arrivals []Arrival) []Arrival {
 // whether the link had served them: if a gap in the numbers lasts as long as the
 // missing packets would have, they were lost behind the link (receive queue, random
 // loss) and count; if it lasts as long as one packet, its queue had refused them.
-func progress(as []Arrival) []float64 {
+func progress(as []arrival) []float64 {
 	var plain, gap, lost float64 // steps without, with a gap; packets missing in them
 	var tPlain, tGap time.Duration
 	for i := 1; i < len(as); i++ {
@@ -156,7 +156,7 @@ type point struct{ x, t float64 }
 
 // collapse makes one point of packets that arrived closer together than a quarter of
 // the mean distance: the reader found them waiting, so only the last tells the time.
-func collapse(as []Arrival, x []float64) []point {
+func collapse(as []arrival, x []float64) []point {
 	n := len(as)
 	start := as[0].At
 	closer := (as[n-1].At - start) / time.Duration(4*n)

@@ -30,7 +30,7 @@ type path struct {
 type pause struct{ at, length time.Duration }
 
 // carry returns the arrivals of a train of n packets.
-func (p path) carry(n int, rng *rand.Rand) []Arrival {
+func (p path) carry(n int, rng *rand.Rand) []arrival {
 	unit := func(mbps float64) float64 { return wire * 8 / mbps / 1e6 } // seconds
 	var free, tokens float64
 	tokens = float64(p.bucket)
@@ -81,7 +81,7 @@ func (p path) carry(n int, rng *rand.Rand) []Arrival {
 		}
 		return 0
 	})
-	var as []Arrival
+	var as []arrival
 	begin, last := 0, -1
 	for i, o := range outs {
 		if i > last {
@@ -94,17 +94,17 @@ func (p path) carry(n int, rng *rand.Rand) []Arrival {
 			}
 		}
 		// A clock has some start; reading two packets takes some time.
-		as = append(as, Arrival{o.seq, time.Hour + at + time.Duration(i-begin)*500})
+		as = append(as, arrival{o.seq, time.Hour + at + time.Duration(i-begin)*500})
 	}
 	return as
 }
 
 // session plays the trains that an initiator would ask for, and returns the last reading.
-func (p path) session(t *testing.T, rng *rand.Rand) (r Reading, packets int) {
+func (p path) session(t *testing.T, rng *rand.Rand) (r reading, packets int) {
 	t.Helper()
-	for count := FirstTrain; count > 0; count = NextLength(count, r) {
+	for count := firstTrain; count > 0; count = nextLength(count, r) {
 		var err error
-		if r, err = Read(p.carry(count, rng), count); err != nil {
+		if r, err = readTrain(p.carry(count, rng), count); err != nil {
 			t.Fatalf("%+v: %v", p, err)
 		}
 		packets += count
@@ -112,28 +112,28 @@ func (p path) session(t *testing.T, rng *rand.Rand) (r Reading, packets int) {
 	return r, packets
 }
 
-func mbpsOf(r Reading) float64 { return r.Rate * wire * 8 / 1e6 }
+func mbpsOf(r reading) float64 { return r.Rate * wire * 8 / 1e6 }
 
 // within checks a reading against the truth in Mbit/s.
-func within(r Reading, truth, tolerance float64) bool {
+func within(r reading, truth, tolerance float64) bool {
 	return math.Abs(mbpsOf(r)/truth-1) <= tolerance
 }
 
-func TestReadIsExactOnACleanPath(t *testing.T) {
+func TestReadTrainIsExactOnACleanPath(t *testing.T) {
 	for _, mbps := range []float64{0.1, 1.16, 1.25, 4.75, 20, 85.19, 289.33, 1000, 10000} {
 		r, packets := path{mbps: mbps}.session(t, rand.New(rand.NewPCG(1, 1)))
 		if !within(r, mbps, 0.001) || r.Spread > 0.01 || r.Shaped {
 			t.Errorf("%g Mbit/s reads %.4f, %+v", mbps, mbpsOf(r), r)
 		}
 		t.Logf("%8g Mbit/s: %8.2f after %d packets, %.1f kB", mbps, mbpsOf(r), packets, float64(packets)*wire/1e3)
-		if mbps <= 5 && packets != FirstTrain {
-			t.Errorf("%g Mbit/s took %d packets, want %d", mbps, packets, FirstTrain)
+		if mbps <= 5 && packets != firstTrain {
+			t.Errorf("%g Mbit/s took %d packets, want %d", mbps, packets, firstTrain)
 		}
 	}
 }
 
-// TestReadIsRobust states the accuracy that the map needs, per disturbance.
-func TestReadIsRobust(t *testing.T) {
+// TestReadTrainIsRobust states the accuracy that the map needs, per disturbance.
+func TestReadTrainIsRobust(t *testing.T) {
 	const us = time.Microsecond
 	rates := []float64{0.1, 1.16, 4.75, 20, 85.19, 289.33}
 	tests := []struct {
@@ -148,7 +148,7 @@ func TestReadIsRobust(t *testing.T) {
 		{"reads of up to 40", func(p *path, _ *rand.Rand) { p.batch = 40 }, 0.02},
 		{"a short queue", func(p *path, _ *rand.Rand) { p.queue, p.entry = 8, 4*p.mbps }, 0.06},
 		{"the reader pauses once", func(p *path, rng *rand.Rand) {
-			span := time.Duration(FirstTrain * wire * 8 / p.mbps * 1e3)
+			span := time.Duration(firstTrain * wire * 8 / p.mbps * 1e3)
 			p.pauses = []pause{{time.Duration(rng.Float64() * float64(span)), span / 5}}
 		}, 0.12},
 		{"jitter, loss and reads of up to 4", func(p *path, _ *rand.Rand) { p.jitter, p.loss, p.batch = 100*us, 0.01, 4 }, 0.12},
@@ -175,7 +175,7 @@ func TestReadIsRobust(t *testing.T) {
 
 // A token bucket that lets a burst through must not be taken for the link. The limit
 // of the method: a burst that holds the whole train cannot be seen.
-func TestReadSeesThroughATokenBucket(t *testing.T) {
+func TestReadTrainSeesThroughATokenBucket(t *testing.T) {
 	tests := []struct{ mbps, least, most float64 }{
 		{5, 600, 1000}, // the burst arrives as one clump
 		{50, 300, 450}, // the burst has a slope of its own
@@ -198,7 +198,7 @@ func TestReadSeesThroughATokenBucket(t *testing.T) {
 
 // Random cross traffic takes a share of the link while the train passes. The reading
 // lies between what is left and the whole.
-func TestReadUnderCrossTraffic(t *testing.T) {
+func TestReadTrainUnderCrossTraffic(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		r, _ := path{mbps: 85.19, cross: 0.3}.session(t, rng)
@@ -209,21 +209,21 @@ func TestReadUnderCrossTraffic(t *testing.T) {
 }
 
 // Whatever arrives, the answer is finite, positive, and the same for any order.
-func TestReadInvariants(t *testing.T) {
+func TestReadTrainInvariants(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		n := rng.IntN(MaxTrain) + 1
-		var as []Arrival
+		n := rng.IntN(maxTrain) + 1
+		var as []arrival
 		at := time.Duration(0)
 		for range n {
 			if rng.IntN(3) > 0 {
 				at += time.Duration(rng.ExpFloat64() * float64(time.Millisecond) * float64(rng.IntN(3)))
 			}
-			as = append(as, Arrival{rng.IntN(MaxTrain), at})
+			as = append(as, arrival{rng.IntN(maxTrain), at})
 		}
-		r, err := Read(as, MaxTrain)
+		r, err := readTrain(as, maxTrain)
 		if err != nil {
-			if !errors.Is(err, ErrTooFew) || n > 2*minArrivals+MaxTrain/4 {
+			if !errors.Is(err, errTooFew) || n > 2*minArrivals+maxTrain/4 {
 				t.Fatalf("seed %d: %d arrivals: %v", seed, n, err)
 			}
 			continue
@@ -235,7 +235,7 @@ func TestReadInvariants(t *testing.T) {
 			t.Fatalf("seed %d: an honest reading is refused: %v", seed, err)
 		}
 		rng.Shuffle(len(as), func(i, j int) { as[i], as[j] = as[j], as[i] })
-		if q, err := Read(as, MaxTrain); err != nil || q != r {
+		if q, err := readTrain(as, maxTrain); err != nil || q != r {
 			t.Fatalf("seed %d: in another order %+v, %v, was %+v", seed, q, err, r)
 		}
 	}
@@ -245,10 +245,10 @@ func TestNextLengthEnds(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		trains := 0
-		for count := FirstTrain; count > 0; trains++ {
-			r := Reading{Span: time.Duration(rng.Int64N(int64(2 * MinSpan))), Points: rng.IntN(MaxTrain)}
-			next := NextLength(count, r)
-			if next != 0 && (next < min(2*count, MaxTrain) || next > MaxTrain) {
+		for count := firstTrain; count > 0; trains++ {
+			r := reading{Span: time.Duration(rng.Int64N(int64(2 * minSpan))), Points: rng.IntN(maxTrain)}
+			next := nextLength(count, r)
+			if next != 0 && (next < min(2*count, maxTrain) || next > maxTrain) {
 				t.Fatalf("seed %d: %d follows %d (%+v)", seed, next, count, r)
 			}
 			count = next
@@ -259,43 +259,43 @@ func TestNextLengthEnds(t *testing.T) {
 	}
 }
 
-func TestReadTooFew(t *testing.T) {
+func TestReadTrainTooFew(t *testing.T) {
 	for n := range minArrivals {
 		as := path{mbps: 1}.carry(n, rand.New(rand.NewPCG(1, 7)))
-		if _, err := Read(append(as, as...), FirstTrain); !errors.Is(err, ErrTooFew) {
-			t.Errorf("%d packets, each twice: %v, want %v", n, err, ErrTooFew)
+		if _, err := readTrain(append(as, as...), firstTrain); !errors.Is(err, errTooFew) {
+			t.Errorf("%d packets, each twice: %v, want %v", n, err, errTooFew)
 		}
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzReadTrain(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60})
 	f.Add([]byte{0, 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		var as []Arrival
+		var as []arrival
 		var at time.Duration
-		for i := 0; i+1 < len(in) && len(as) < MaxTrain; i += 2 {
+		for i := 0; i+1 < len(in) && len(as) < maxTrain; i += 2 {
 			at += time.Duration(in[i+1]) << (in[i] % 24)
-			as = append(as, Arrival{int(in[i]), at})
+			as = append(as, arrival{int(in[i]), at})
 		}
-		r, err := Read(as, MaxTrain)
+		r, err := readTrain(as, maxTrain)
 		if err != nil {
 			return
 		}
 		if !(r.Rate > 0) || math.IsInf(r.Rate, 0) || !(r.Spread >= 0) {
 			t.Fatalf("%v reads %+v", as, r)
 		}
-		if n := NextLength(FirstTrain, r); n < 0 || n > MaxTrain {
+		if n := nextLength(firstTrain, r); n < 0 || n > maxTrain {
 			t.Fatalf("%+v: next train of %d", r, n)
 		}
 	})
 }
 
-func BenchmarkRead(b *testing.B) {
-	as := path{mbps: 300, jitter: 100 * time.Microsecond}.carry(MaxTrain, rand.New(rand.NewPCG(1, 8)))
+func BenchmarkReadTrain(b *testing.B) {
+	as := path{mbps: 300, jitter: 100 * time.Microsecond}.carry(maxTrain, rand.New(rand.NewPCG(1, 8)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Read(as, MaxTrain); err != nil {
+		if _, err := readTrain(as, maxTrain); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -82,7 +82,7 @@ func (k *keeper) try(l siteLink, u use) (freed <-chan struct{}, err error) {
 		e = &leased{freed: make(chan struct{})}
 		k.links[l] = e
 	}
-	if d := e.budget.wait(time.Now(), u, FirstTrain*trainPayload, k.share, k.burst); d > 0 {
+	if d := e.budget.wait(time.Now(), u, firstTrain*trainPayload, k.share, k.burst); d > 0 {
 		return nil, &BusyError{Retry: d, Why: "budget of the link"}
 	}
 	if !e.held {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // maxMessage bounds one message on a probe stream, in bytes.
@@ -15,7 +17,7 @@ const maxMessage = 512
 
 // What no network does: an estimate beyond is a broken or lying peer's.
 const (
-	maxRate = 10e12 / 8 // UDP payload bytes a second: 10 Tbit/s
+	maxRate = float64(netmap.MaxRate) // bytes a second
 	maxRTT  = 60 * time.Second
 )
 
@@ -45,7 +47,7 @@ type message struct {
 	Count    int     `json:"count,omitempty"`
 	ID       string  `json:"id,omitempty"` // 32 hexadecimal digits
 	Received int     `json:"received,omitempty"`
-	Rate     float64 `json:"rate,omitempty"` // UDP payload bytes a second
+	Rate     float64 `json:"rate,omitempty"` // bytes a second: UDP payload in a reading, in done the map's user bytes
 	Spread   float64 `json:"spread,omitempty"`
 	SpanNS   int64   `json:"span_ns,omitempty"`
 	Points   int     `json:"points,omitempty"`
@@ -70,16 +72,16 @@ func (m message) trainID() (id trainID, err error) {
 	return trainID(b), nil
 }
 
-// reading returns the Reading of a message that passed [message.check].
-func (m message) reading() Reading {
-	return Reading{
+// reading returns the reading of a message that passed [message.check].
+func (m message) reading() reading {
+	return reading{
 		Rate: m.Rate / trainPayload, Spread: m.Spread, Received: m.Received,
 		Span: time.Duration(m.SpanNS), Points: m.Points, Shaped: m.Shaped,
 	}
 }
 
 // readingMessage is the inverse of [message.reading].
-func readingMessage(r Reading) message {
+func readingMessage(r reading) message {
 	return message{
 		Op: opReading, Rate: r.Rate * trainPayload, Spread: r.Spread, Received: r.Received,
 		SpanNS: int64(r.Span), Points: r.Points, Shaped: r.Shaped,
@@ -91,12 +93,12 @@ func readingMessage(r Reading) message {
 // a NaN fails them.
 func (m message) check() error {
 	switch {
-	case m.Count < 0 || m.Count > MaxTrain:
-		return fmt.Errorf("count %d, want 0 to %d: %w", m.Count, MaxTrain, errInvalid)
-	case m.Received < 0 || m.Received > MaxTrain:
-		return fmt.Errorf("received %d, want 0 to %d: %w", m.Received, MaxTrain, errInvalid)
-	case m.Points < 0 || m.Points > MaxTrain:
-		return fmt.Errorf("points %d, want 0 to %d: %w", m.Points, MaxTrain, errInvalid)
+	case m.Count < 0 || m.Count > maxTrain:
+		return fmt.Errorf("count %d, want 0 to %d: %w", m.Count, maxTrain, errInvalid)
+	case m.Received < 0 || m.Received > maxTrain:
+		return fmt.Errorf("received %d, want 0 to %d: %w", m.Received, maxTrain, errInvalid)
+	case m.Points < 0 || m.Points > maxTrain:
+		return fmt.Errorf("points %d, want 0 to %d: %w", m.Points, maxTrain, errInvalid)
 	case !(m.Rate >= 0 && m.Rate <= maxRate):
 		return fmt.Errorf("rate %g B/s: %w", m.Rate, errInvalid)
 	case !(m.Spread >= 0 && m.Spread <= maxSpread):

@@ -13,9 +13,9 @@ import (
 func TestMessageRoundTrip(t *testing.T) {
 	for _, m := range []message{
 		{Op: opPing},
-		{Op: opTrain, Count: MaxTrain},
+		{Op: opTrain, Count: maxTrain},
 		{Op: opGo, ID: strings.Repeat("0f", 16)},
-		readingMessage(Reading{Rate: 110.86, Spread: 0.01, Received: 16, Span: 141 * time.Millisecond, Points: 16}),
+		readingMessage(reading{Rate: 110.86, Spread: 0.01, Received: 16, Span: 141 * time.Millisecond, Points: 16}),
 		{Op: opReading, Received: 2, Lost: strings.Repeat("x", 100)},
 		{Op: opDone, Bytes: maxSessionBytes, Rate: 1e9},
 	} {

@@ -104,7 +104,7 @@ func (c *Config) complete() error {
 	if c.HostBurst == 0 {
 		c.HostBurst = 16 << 20
 	}
-	const firstBytes = FirstTrain * trainPayload
+	const firstBytes = firstTrain * trainPayload
 	switch {
 	case c.RTTInterval < 0 || c.RTTInterval > 0 && c.RTTInterval < time.Second:
 		return fmt.Errorf("probe: rtt interval %v, want at least 1s", c.RTTInterval)

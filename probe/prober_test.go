@@ -63,7 +63,7 @@ func TestThreeSites(t *testing.T) {
 			after := w.bytes()
 			for _, l := range cfg.Links {
 				k := siteLink{l.From, l.To}
-				most := 0.01*float64(truth(l.Rate))*later.Seconds() + FirstTrain*trainPayload
+				most := 0.01*float64(truth(l.Rate))*later.Seconds() + firstTrain*trainPayload
 				if got := float64(after[k] - before[k]); got > most {
 					t.Errorf("%v carried %.0f bytes of trains in %v, want at most %.0f", k, got, later, most)
 				}

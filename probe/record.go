@@ -109,7 +109,7 @@ func (r *recorder) roundTrip(peer string, p *pair, least time.Duration) {
 }
 
 // trains takes the result of one session.
-func (r *recorder) trains(peer string, res Result) {
+func (r *recorder) trains(peer string, res result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.pair(peer)

@@ -20,7 +20,7 @@ const (
 	sessionTime = 12 * time.Second
 	// sessionTrains bounds the trains of a session; doubling from 16 to 256 takes 5.
 	sessionTrains   = 6
-	maxSessionBytes = sessionTrains * MaxTrain * trainPayload
+	maxSessionBytes = sessionTrains * maxTrain * trainPayload
 	// askTime bounds the wait for a short answer, over the slowest link.
 	askTime = 8 * time.Second
 )
@@ -41,8 +41,8 @@ type control interface {
 	Abort()
 }
 
-// A Result is what a session of trains found out about one direction.
-type Result struct {
+// A result is what a session of trains found out about one direction.
+type result struct {
 	Bandwidth netmap.BytesPerSec // user bytes of QUIC streams
 	Spread    float64
 	Bytes     int64 // sent for it, UDP payload
@@ -54,14 +54,14 @@ type Result struct {
 }
 
 // initiate asks the host at the other end of s for trains until one is long enough,
-// and returns what it read. more is asked before each train after the first. Result
+// and returns what it read. more is asked before each train after the first. The result
 // holds the bytes sent even where an error is returned.
-func initiate(ctx context.Context, s control, send func(trainID, int) (time.Duration, error), more func() bool) (Result, error) {
+func initiate(ctx context.Context, s control, send func(trainID, int) (time.Duration, error), more func() bool) (result, error) {
 	s.SetDeadline(time.Now().Add(sessionTime))
 	stop := context.AfterFunc(ctx, s.Abort)
 	defer stop()
-	var res Result
-	for count := FirstTrain; count > 0; {
+	var res result
+	for count := firstTrain; count > 0; {
 		if err := writeMessage(s, message{Op: opTrain, Count: count}); err != nil {
 			return res, err
 		}
@@ -93,7 +93,7 @@ func initiate(ctx context.Context, s control, send func(trainID, int) (time.Dura
 			return res, fmt.Errorf("%d of %d packets received: %w", r.Received, count, errInvalid)
 		}
 		res.take(r, count, took)
-		if count = NextLength(count, r); res.Trains == sessionTrains || !more() {
+		if count = nextLength(count, r); res.Trains == sessionTrains || !more() {
 			break
 		}
 	}
@@ -101,11 +101,11 @@ func initiate(ctx context.Context, s control, send func(trainID, int) (time.Dura
 }
 
 // take makes r, read from a train of count packets that took that long to send, the result.
-func (res *Result) take(r Reading, count int, took time.Duration) {
+func (res *result) take(r reading, count int, took time.Duration) {
 	res.Shaped, res.Spread = r.Shaped, r.Spread
 	// What leaves the host as slowly as it arrives was slowed down by the host. A full
 	// train only: in 16 packets the first read at the far end is too coarse.
-	res.Limited = count == MaxTrain && float64(r.Span) < 1.15*float64(took)
+	res.Limited = count == maxTrain && float64(r.Span) < 1.15*float64(took)
 	// Nothing arrives faster than it was sent: a reader that finds a full queue
 	// measures itself. In virtual time sending may take none.
 	if sent := float64(count) / took.Seconds(); r.Rate > sent {
@@ -133,7 +133,7 @@ func (c *catcher) respond(ctx context.Context, s control, m message, busy func()
 			return err
 		}
 		answer := message{Op: opReading, Received: len(as)}
-		if r, err := Read(as, m.Count); err != nil {
+		if r, err := readTrain(as, m.Count); err != nil {
 			answer.Lost = err.Error()
 		} else {
 			answer = readingMessage(r)

@@ -103,7 +103,7 @@ func TestRespondYields(t *testing.T) {
 		}()
 		res, err := initiate(t.Context(), a, feed(c, 10*time.Microsecond, func(int) bool { return false }), always)
 		var busy *BusyError
-		if !errors.As(err, &busy) || res.Trains != 1 || res.Bytes != FirstTrain*trainPayload {
+		if !errors.As(err, &busy) || res.Trains != 1 || res.Bytes != firstTrain*trainPayload {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
@@ -198,7 +198,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add(make([]byte, trainPayload-1), uint16(300))
 	f.Fuzz(func(t *testing.T, p []byte, seq uint16) {
 		c := &catcher{}
-		id, _ := c.expect(MaxTrain)
+		id, _ := c.expect(maxTrain)
 		c.packet(p, nil, time.Unix(1e9, 0))
 		if len(p) >= trainHeader {
 			copy(p, id[:])
@@ -206,7 +206,7 @@ func FuzzPacket(f *testing.F) {
 			c.packet(p, nil, time.Unix(1e9, 0))
 		}
 		for _, a := range c.take() {
-			if a.Seq < 0 || a.Seq >= MaxTrain || len(p) != trainPayload-1 {
+			if a.Seq < 0 || a.Seq >= maxTrain || len(p) != trainPayload-1 {
 				t.Fatalf("%d bytes numbered %d arrived as %+v", len(p), seq, a)
 			}
 		}

@@ -83,8 +83,8 @@ type catcher struct {
 	mu       sync.Mutex // guards all below; never held over I/O
 	id       trainID
 	count    int // 0: nothing granted
-	arrivals []Arrival
-	seen     [MaxTrain]bool
+	arrivals []arrival
+	seen     [maxTrain]bool
 	start    time.Time     // of the first packet
 	full     chan struct{} // closed once count packets are in
 	unknown  uint64        // packets of no granted train
@@ -97,8 +97,8 @@ func (c *catcher) expect(count int) (id trainID, full <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.id, c.count, c.full = id, count, make(chan struct{})
-	c.arrivals = make([]Arrival, 0, count)
-	c.seen = [MaxTrain]bool{}
+	c.arrivals = make([]arrival, 0, count)
+	c.seen = [maxTrain]bool{}
 	return id, c.full
 }
 
@@ -118,7 +118,7 @@ func (c *catcher) packet(p []byte, _ net.Addr, at time.Time) {
 	if len(c.arrivals) == 0 {
 		c.start = at
 	}
-	c.arrivals = append(c.arrivals, Arrival{seq, at.Sub(c.start)})
+	c.arrivals = append(c.arrivals, arrival{seq, at.Sub(c.start)})
 	if len(c.arrivals) == c.count {
 		close(c.full)
 	}
@@ -148,7 +148,7 @@ func (c *catcher) patience(sent, now time.Time) time.Duration {
 }
 
 // take ends the train and returns what arrived.
-func (c *catcher) take() []Arrival {
+func (c *catcher) take() []arrival {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	as := c.arrivals

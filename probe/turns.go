@@ -59,7 +59,7 @@ func (p *Prober) nextAcross(ctx context.Context) (time.Duration, error) {
 	// The lease was waited for: choose again, and if the peer is busy try another of
 	// its site under the same lease.
 	due, _ = p.rankOf(p.candidates(func(s string) bool { return s == site }))
-	var res Result
+	var res result
 	for _, c := range due[:min(len(due), 3)] {
 		res, err = p.attempt(ctx, c.Peer, u)
 		var busy *BusyError
@@ -81,7 +81,7 @@ func (p *Prober) rankOf(cs []candidate) ([]candidate, time.Duration) {
 func (p *Prober) afford(u use) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return min(p.budget.wait(time.Now(), u, FirstTrain*trainPayload, p.cfg.Share, p.cfg.HostBurst), idlePause)
+	return min(p.budget.wait(time.Now(), u, firstTrain*trainPayload, p.cfg.Share, p.cfg.HostBurst), idlePause)
 }
 
 // refused leaves site alone for as long as its link's keeper said.
@@ -100,7 +100,7 @@ func (p *Prober) refused(site string, err error) {
 }
 
 // attempt measures the bandwidth to peer once and notes how that ended.
-func (p *Prober) attempt(ctx context.Context, peer Peer, u use) (Result, error) {
+func (p *Prober) attempt(ctx context.Context, peer Peer, u use) (result, error) {
 	res, err := p.session(ctx, peer, u)
 	if ctx.Err() == nil {
 		p.settle(peer.Name, func(s *peerState) *schedule { return &s.bandwidth }, p.cfg.Interval, err)
@@ -123,19 +123,19 @@ func (p *Prober) measure(ctx context.Context, peer Peer) error {
 }
 
 // session runs trains to peer, with this host's slot held, and records the result.
-func (p *Prober) session(ctx context.Context, peer Peer, u use) (Result, error) {
+func (p *Prober) session(ctx context.Context, peer Peer, u use) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionTime)
 	defer cancel()
 	// The connection comes first: a handshake must not hold the slot.
 	s, err := p.cfg.Endpoint.Open(ctx, peer.Name, 0, lane.StreamProbe)
 	if err != nil {
-		return Result{}, err
+		return result{}, err
 	}
 	select {
 	case p.slot <- struct{}{}:
 	case <-ctx.Done():
 		s.Abort()
-		return Result{}, context.Cause(ctx)
+		return result{}, context.Cause(ctx)
 	}
 	defer func() { <-p.slot }()
 	res, err := initiate(ctx, s, sender(ctx, p.cfg.Endpoint, s.Peer.Addr), func() bool { return !p.cfg.Busy() })
@@ -289,7 +289,7 @@ func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) erro
 		return err
 	}
 	// A holder that vanishes is charged what it may have sent in one go.
-	spent, rate := int64(FirstTrain*trainPayload), netmap.BytesPerSec(0)
+	spent, rate := int64(firstTrain*trainPayload), netmap.BytesPerSec(0)
 	defer func() { give(spent, rate) }()
 	s.SetDeadline(time.Now().Add(leaseTime))
 	if err := writeMessage(s, message{Op: opGranted}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"connectrpc.com/connect"
@@ -20,6 +19,8 @@ type Options struct {
 	Algorithm string
 	// Timeout ends the operation, and with it the group, if it takes longer. Zero means none.
 	Timeout time.Duration
+	// Overwrite lets AllgatherFile replace an output that exists.
+	Overwrite bool
 	// Progress, if not nil, is told from time to time how many bytes of the result have
 	// arrived at this host, and how many will.
 	Progress func(done, total uint64)
@@ -53,14 +54,17 @@ func (r *Rank) Allgather(ctx context.Context, block []byte, opts Options) (*Resu
 	}
 	f, err := os.Open(resp.Spool)
 	if err != nil {
-		return nil, fmt.Errorf("result: %w", err)
+		return nil, r.unopened("result", err)
 	}
 	defer f.Close()
 	out := &Result{Report: resp.Report, Sizes: make([]int64, len(resp.Sizes))}
-	var total int64
 	for i, n := range resp.Sizes {
 		out.Sizes[i] = int64(n)
-		total += int64(n)
+	}
+	total := sum(resp.Sizes)
+	if info, err := f.Stat(); err != nil || info.Size() != total {
+		// To map more than there is would end this process at the first touch.
+		return nil, fmt.Errorf("result %s is not the %d bytes that it should be: %v", resp.Spool, total, err)
 	}
 	if total == 0 {
 		return out, nil
@@ -72,10 +76,20 @@ func (r *Rank) Allgather(ctx context.Context, block []byte, opts Options) (*Resu
 	return out, nil
 }
 
+func sum(sizes []uint64) (total int64) {
+	for _, n := range sizes {
+		total += int64(n)
+	}
+	return total
+}
+
 // AllgatherFile contributes the content of the file in and writes the blocks of all
-// ranks to the file out, which appears only when it is whole. An error names the path
-// that is at fault.
+// ranks to the file out, which must not exist (but see Options) and appears only when it is whole. An
+// error names the path that is at fault.
 func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) (*apiv1.Report, error) {
+	if err := CheckFiles(in, out, opts.Overwrite); err != nil {
+		return nil, err
+	}
 	src, err := os.Open(in)
 	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
@@ -85,13 +99,10 @@ func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) 
 	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("input %s: not a regular file", in)
-	}
 	// Made before anything is moved: that the place cannot be written is better known now.
-	dst, err := os.CreateTemp(filepath.Dir(out), "."+filepath.Base(out)+".*.part")
+	dst, err := createPart(out)
 	if err != nil {
-		return nil, fmt.Errorf("output: %w", err)
+		return nil, err
 	}
 	defer os.Remove(dst.Name())
 	defer dst.Close()
@@ -105,32 +116,15 @@ func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) 
 	if err != nil {
 		return nil, err
 	}
-	if err := copyResult(dst, resp.Spool, out); err != nil {
+	result, err := os.Open(resp.Spool)
+	if err != nil {
+		return nil, r.unopened("result", err)
+	}
+	defer result.Close()
+	if err := publish(dst, result, sum(resp.Sizes), out, opts.Overwrite); err != nil {
 		return nil, err
 	}
 	return resp.Report, nil
-}
-
-// copyResult fills dst from the spool and gives it its name.
-func copyResult(dst *os.File, spool, out string) error {
-	src, err := os.Open(spool)
-	if err != nil {
-		return fmt.Errorf("result: %w", err)
-	}
-	defer src.Close()
-	if _, err := io.Copy(dst, src); err != nil {
-		return fmt.Errorf("output %s: %w", out, err)
-	}
-	if err := dst.Chmod(0o644); err != nil {
-		return fmt.Errorf("output %s: %w", out, err)
-	}
-	if err := dst.Close(); err != nil {
-		return fmt.Errorf("output %s: %w", out, err)
-	}
-	if err := os.Rename(dst.Name(), out); err != nil {
-		return fmt.Errorf("output: %w", err)
-	}
-	return nil
 }
 
 // allgather hands the payload over by a spool file that fill writes, and runs the operation.
@@ -141,7 +135,7 @@ func (r *Rank) allgather(ctx context.Context, size int64, fill func(*os.File) er
 	}
 	f, err := os.OpenFile(room.Msg.Path, os.O_WRONLY, 0)
 	if err != nil {
-		return nil, fmt.Errorf("hand over the input: %w", err)
+		return nil, r.unopened("hand over the input", err)
 	}
 	err = fill(f)
 	if closeErr := f.Close(); err == nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -150,6 +152,22 @@ func (r *Rank) Close() error {
 	return nil
 }
 
+// endGrace is how long a call that broke waits for the life line to say why: the agent
+// ends both when the group ends, in any order.
+const endGrace = 200 * time.Millisecond
+
+// failure returns what ended the group, nil if nothing has.
+func (r *Rank) failure() *GroupError {
+	select {
+	case <-r.ended:
+	case <-time.After(endGrace):
+		return nil
+	}
+	var ge *GroupError
+	errors.As(r.err, &ge)
+	return ge
+}
+
 // lost prefers the group's failure over the broken call that it caused.
 func (r *Rank) lost(err error) error {
 	err = asGroupError(err)
@@ -157,8 +175,26 @@ func (r *Rank) lost(err error) error {
 	if errors.As(err, &ge) {
 		return err
 	}
-	if c := connect.CodeOf(err); c == connect.CodeUnavailable || c == connect.CodeUnknown {
+	c := connect.CodeOf(err)
+	gone := c == connect.CodeUnavailable || c == connect.CodeUnknown
+	if gone || c == connect.CodeFailedPrecondition {
+		if ge := r.failure(); ge != nil {
+			return ge
+		}
+	}
+	if gone {
 		return fmt.Errorf("the agent on this host is gone: %w", err)
 	}
 	return err
+}
+
+// unopened is lost for a file of the spool that could not be opened: the agent takes
+// the files of a rank away when its group ends.
+func (r *Rank) unopened(what string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if ge := r.failure(); ge != nil {
+			return ge
+		}
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }

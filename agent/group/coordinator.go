@@ -154,9 +154,15 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 	switch {
 	case e.planned != nil:
 		c.planned(e.planned)
+	case !slices.Contains(c.hosts, e.host):
+		// No member of this group. What it sent before its conn was refused may still
+		// come out of the conn's buffer: it has no say either.
+		if e.conn != nil {
+			e.conn.Abort()
+		}
 	case e.conn != nil:
-		if !slices.Contains(c.hosts, e.host) || c.boxes[e.host] != nil {
-			e.conn.Abort() // no member of this group, or a second conn
+		if c.boxes[e.host] != nil {
+			e.conn.Abort() // a second conn
 			return
 		}
 		b := newOutbox(e.conn)
@@ -165,7 +171,7 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 			e.conn.Abort()
 		}
 	case e.err != nil:
-		if !c.gone[e.host] && slices.Contains(c.hosts, e.host) {
+		if !c.gone[e.host] {
 			c.hostLost(e.host, "its agent cannot be reached ("+e.err.Error()+")")
 		}
 	default:

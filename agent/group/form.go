@@ -125,7 +125,7 @@ func (g *Groups) form(ctx context.Context, job string, rank, ranks int, waiting 
 			return message{}, f
 		}
 		g.log.Debug("registration ended, trying again", "job", job, "rank", rank, "directory", at, "err", err)
-		pause.Reset(200*time.Millisecond + rand.N(200*time.Millisecond)) //nolint:gosec // spreads retries, no secret
+		pause.Reset(200*time.Millisecond + rand.N(200*time.Millisecond))
 	}
 }
 

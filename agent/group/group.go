@@ -83,7 +83,7 @@ type Groups struct {
 	claimed map[claim]*holding  // ranks of this host's clients, from Join to Leave
 	members map[ID]*member      // groups with ranks on this host
 	coords  map[ID]*coordinator // groups whose rank 0 is on this host
-	early   map[ID][]attached   // attached before this host's own rank 0 knew of the group
+	early   map[ID][]attached   // attached before this host's own rank 0 knew of the group; nil once closed
 }
 
 // An attached conn belongs to the member on host.
@@ -92,7 +92,7 @@ type attached struct {
 	c    conn
 }
 
-// maxEarly bounds the conns that wait for their coordinator.
+// maxEarly bounds the groups whose conns wait for their coordinator.
 const maxEarly = 4096
 
 // New returns a Groups that takes part once [Groups.Run] runs.
@@ -124,9 +124,16 @@ func (g *Groups) Run(ctx context.Context) error {
 	for _, m := range g.members {
 		members = append(members, m)
 	}
+	early := g.early
+	g.early = nil
 	g.mu.Unlock()
 	for _, m := range members {
 		m.stop()
+	}
+	for _, waiting := range early {
+		for _, a := range waiting {
+			a.c.Abort()
+		}
 	}
 	g.stop()
 	g.tasks.Wait()
@@ -148,8 +155,9 @@ func (g *Groups) startLocked(f func()) bool {
 	return true
 }
 
-// Serve handles one incoming stream of messages from the agent on host and returns
-// when it is done with the stream.
+// Serve handles one incoming stream of messages from the agent on host. It returns when
+// it is done with the stream, or when the stream waits for its coordinator: it then ends
+// with the group, after attachTimeout, or with Run.
 func (g *Groups) Serve(host string, s Stream) {
 	c := newStreamConn(s)
 	stop := context.AfterFunc(g.ctx, c.Abort)
@@ -169,12 +177,13 @@ func (g *Groups) Serve(host string, s Stream) {
 	}
 }
 
-// attach hands a member's conn to its coordinator and stays until the conn is done with.
+// attach hands a member's conn to its coordinator and stays until the conn is done with,
+// or keeps it for the coordinator that is not there yet.
 func (g *Groups) attach(id ID, a attached) {
 	g.mu.Lock()
 	co := g.coords[id]
 	if co == nil {
-		if len(g.early) >= maxEarly || len(g.early[id]) >= maxRanks {
+		if g.closed || len(g.early) >= maxEarly || len(g.early[id]) >= maxRanks {
 			g.mu.Unlock()
 			a.c.Abort()
 			return

@@ -74,9 +74,24 @@ func (h *half) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-func (h *half) Close() error                    { return h.w.Close() }
+// The other end of a mute stream does not hear of its end either.
+
+func (h *half) Close() error {
+	if h.mute() {
+		return nil
+	}
+	return h.w.Close()
+}
+
 func (h *half) CancelRead(quic.StreamErrorCode) { h.PipeReader.CloseWithError(io.ErrClosedPipe) }
-func (h *half) Abort()                          { h.abort() }
+
+func (h *half) Abort() {
+	if h.mute() {
+		h.PipeReader.CloseWithError(io.ErrUnexpectedEOF)
+		return
+	}
+	h.abort()
+}
 
 func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, mute: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}}
@@ -284,6 +299,69 @@ func TestSameJobAgain(t *testing.T) {
 					t.Fatalf("rank %d: %v", i, err)
 				}
 			}
+		}
+	})
+}
+
+// A tape keeps what is sent on it.
+type tape struct{ bytes.Buffer }
+
+func (*tape) Close() error                    { return nil }
+func (*tape) SetReadDeadline(time.Time) error { return nil }
+func (*tape) CancelRead(quic.StreamErrorCode) {}
+func (*tape) Abort()                          {}
+
+// A member of the cluster that is not of the group attaches, and sends its word in the same
+// write, so that it lies in the coordinator's buffer when the conn is refused.
+func TestStrangerHasNoSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b", "c")
+		defer stop()
+		for i, err := range f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
+			if rank == 0 {
+				var said tape
+				c := newStreamConn(&said)
+				c.Send(message{Kind: kindAttach, Group: r.m.id})
+				c.Send(message{Kind: kindBroken, Cause: "says the stranger"})
+				s, err := f.dial("c", "a")
+				if err != nil {
+					return err
+				}
+				if _, err := s.Write(said.Bytes()); err != nil {
+					return err
+				}
+				time.Sleep(time.Second)
+			}
+			res, err := r.Allgather(context.Background(), Bytes("x"), "")
+			if err == nil {
+				res.Release()
+			}
+			return err
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// A conn that waits for a coordinator which never comes must not outlive Run.
+func TestEarlyConnEndsWithRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		s, err := f.dial("b", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newStreamConn(s)
+		if err := c.Send(message{Kind: kindAttach, Group: ID{1}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		stop()
+		if _, err := c.Recv(); err == nil || time.Since(begun) > 0 {
+			t.Errorf("the conn ended after %v with %v, want at once", time.Since(begun), err)
 		}
 	})
 }

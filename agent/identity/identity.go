@@ -22,7 +22,7 @@ import (
 )
 
 // An Identity is what a cluster directory holds: who this host is and of which
-// cluster. It may be read concurrently; [Identity.SaveSettings] alone changes it.
+// cluster. It may be read concurrently; nothing here changes it once it is made.
 type Identity struct {
 	Dir      string
 	Settings Settings

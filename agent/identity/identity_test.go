@@ -190,23 +190,6 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-func TestSaveSettings(t *testing.T) {
-	id := makeCluster(t, "ut0")
-	s := id.Settings
-	s.Advertise = "192.0.2.7:7000"
-	if err := id.SaveSettings(s); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Load(id.Dir)
-	if err != nil || got.Settings.Advertise != "192.0.2.7:7000" {
-		t.Errorf("loaded %q, %v", got.Settings.Advertise, err)
-	}
-	s.Host = "ut9"
-	if err := id.SaveSettings(s); err == nil {
-		t.Error("the host name could be changed")
-	}
-}
-
 // A crash between writing aside and renaming must leave the old file.
 func TestWriteFileKeepsTheOldOnFailure(t *testing.T) {
 	dir := t.TempDir()

@@ -3,10 +3,8 @@ package identity
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"time"
 )
 
@@ -98,26 +96,4 @@ func (s Settings) encode() ([]byte, error) {
 		return nil, fmt.Errorf("encode settings: %w", err)
 	}
 	return append(b, '\n'), nil
-}
-
-// SaveSettings replaces cluster.json. Cluster, ID and Host belong to the certificate
-// and cannot change.
-func (id *Identity) SaveSettings(s Settings) error {
-	s.Version = settingsVersion
-	s, err := s.checked()
-	if err != nil {
-		return err
-	}
-	if old := id.Settings; s.Cluster != old.Cluster || s.ID != old.ID || s.Host != old.Host {
-		return errors.New("cluster, id and host name cannot change: join anew under the other name")
-	}
-	data, err := s.encode()
-	if err != nil {
-		return err
-	}
-	if err := WriteFile(filepath.Join(id.Dir, FileSettings), data, modePublic); err != nil {
-		return err
-	}
-	id.Settings = s
-	return nil
 }

@@ -347,10 +347,6 @@ func (m *Membership) Resolve(name string) (net.Addr, bool) {
 	return net.UDPAddrFromAddrPort(e.Addr), true
 }
 
-// Subscribe returns a channel that holds one value whenever the members may have
-// changed since it was last received from; the first is there at once. stop ends it.
-func (m *Membership) Subscribe() (changes <-chan struct{}, stop func()) { return m.table.subscribe() }
-
 // SetKeys replaces the gossip keys while running: the first encrypts, all decrypt. To
 // rotate, give every host old and new, then new and old, then new alone.
 func (m *Membership) SetKeys(keys [][]byte) error {

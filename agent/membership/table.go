@@ -184,7 +184,9 @@ func (t *table) peers(now time.Time) ([]Peer, uint64) {
 	return out, version
 }
 
-func (t *table) subscribe() (<-chan struct{}, func()) {
+// subscribe returns a channel that holds one value whenever the members may have changed
+// since it was last received from; the first is there at once. stop ends it.
+func (t *table) subscribe() (changes <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	ch <- struct{}{} // what there is now is the first change
 	t.mu.Lock()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +33,7 @@ and the same message.`,
 	ranks := cmd.Flags().Int("ranks", 0, "how many ranks the group has")
 	in := cmd.Flags().String("in", "", "file to contribute")
 	out := cmd.Flags().String("out", "", "file to write")
+	force := cmd.Flags().Bool("force", false, "replace --out if it exists")
 	algorithm := cmd.Flags().String("algorithm", "auto", "how to schedule, the same at every rank; auto leaves it to the agent")
 	timeout := cmd.Flags().Duration("timeout", 0, "give up after this time, counted from the forming of the group; 0 means never")
 	noProgress := cmd.Flags().Bool("no-progress", false, "no progress bar (there is none anyway unless standard error is a terminal)")
@@ -46,14 +47,17 @@ and the same message.`,
 		if *timeout < 0 {
 			return usagef("--timeout %v: want a time of 0 or more", *timeout)
 		}
-		if _, err := os.Stat(*in); err != nil {
-			return err // before the group forms, so that no other rank waits for a misspelt name
+		// Before the group forms, so that no other rank waits for a misspelt name.
+		if err := client.CheckFiles(*in, *out, *force); errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w; remove it, or give --force to replace it", err)
+		} else if err != nil {
+			return err
 		}
 		agent, err := at.client()
 		if err != nil {
 			return err
 		}
-		opts := client.Options{Algorithm: *algorithm, Timeout: *timeout}
+		opts := client.Options{Algorithm: *algorithm, Timeout: *timeout, Overwrite: *force}
 		if bar := a.progressBar(*noProgress); bar != nil {
 			defer bar.stop()
 			opts.Progress = bar.update

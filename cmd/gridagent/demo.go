@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,22 +124,13 @@ func (a *app) printDemoRun(r demo.Run) {
 	}
 	fmt.Fprintf(a.out, "%s = %.2f x the bound of %s\n", formatSeconds(r.Seconds), r.Ratio, formatSeconds(r.Bound))
 	var links []string
-	for _, l := range sortedLinks(r.WANBytes) {
+	for _, l := range slices.Sorted(maps.Keys(r.WANBytes)) {
 		links = append(links, l+" "+formatBytes(r.WANBytes[l]))
 	}
 	if len(links) > 0 {
 		fmt.Fprintf(a.out, "  bytes over each WAN link: %s\n", strings.Join(links, ", "))
 	}
 	fmt.Fprintf(a.out, "  bytes verified: every rank holds every block\n")
-}
-
-func sortedLinks(m map[string]int64) []string {
-	links := make([]string, 0, len(m))
-	for l := range m {
-		links = append(links, l)
-	}
-	slices.Sort(links)
-	return links
 }
 
 func (a *app) printDemoSummary(r *demo.Report) error {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/min3"
-	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 func (a *app) planAllgatherCmd() *cobra.Command {
@@ -81,14 +80,6 @@ func allgatherNames() []string {
 	return names
 }
 
-func hostNames(s *netmap.Snapshot) []string {
-	names := make([]string, s.N())
-	for i, h := range s.Hosts() {
-		names[i] = h.Name
-	}
-	return names
-}
-
 // printPlanJSON prints the plan with one key of ours in front, simulated_s: the plan's
 // own form has no place for a second opinion, and readers pass over keys they do not know.
 func (a *app) printPlanJSON(s *planner.Scheduled) error {
@@ -103,7 +94,7 @@ func (a *app) printPlanJSON(s *planner.Scheduled) error {
 }
 
 func (a *app) printPlan(s *planner.Scheduled, p *planner.Problem) error {
-	hosts := hostNames(p.Snapshot)
+	hosts := p.Snapshot.Names()
 	fmt.Fprintf(a.out, "%s allgather of %d hosts, %d transfers\n", s.Plan.Algorithm, len(hosts), len(s.Plan.Transfers))
 	fmt.Fprintf(a.out, "makespan   %s\n", formatSeconds(s.Plan.Makespan))
 	fmt.Fprintf(a.out, "bound      %s\n", explainBound(s.Bound, p.Snapshot, poolNames(p.Snapshot, p.Tree)))

@@ -25,7 +25,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	}
 	cmd.Flags().StringVar(&r.spool, "spool", "", "folder for payloads handed over as files, best on a memory file system (default DIR/spool)")
 	cmd.Flags().DurationVar(&r.probeInterval, "probe-interval", time.Minute, "pause between two measurements of the same pair of hosts")
-	cmd.Flags().Float64Var(&r.probeShare, "probe-share", 0.01, "share of a link that measuring may take in the long run, 0 … 1")
+	cmd.Flags().Float64Var(&r.probeShare, "probe-share", 0.01, "share of a link that measuring may take in the long run, above 0 and at most 0.1")
 	cmd.Flags().DurationVar(&r.mapWait, "map-wait", 10*time.Second, "how long an operation waits for a map of its hosts before it falls back to a ring")
 	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "map-wait")
 	return r

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -128,7 +129,7 @@ func checkSettings(name string, data []byte, known map[string]string) (map[strin
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		if _, ok := known[key.Value]; !ok {
-			return nil, fmt.Errorf("%s:%d: unknown setting %q; known are %s", name, key.Line, key.Value, strings.Join(sortedKeys(known), ", "))
+			return nil, fmt.Errorf("%s:%d: unknown setting %q; known are %s", name, key.Line, key.Value, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		if value.Kind != yaml.ScalarNode {
 			return nil, fmt.Errorf("%s:%d: setting %q needs a single value", name, value.Line, key.Value)
@@ -139,13 +140,4 @@ func checkSettings(name string, data []byte, known map[string]string) (map[strin
 		lines[key.Value] = key.Line
 	}
 	return lines, nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func TestSettingsFile(t *testing.T) {
 	if err := yaml.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range sortedKeys(want) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if v, ok := got[key]; !ok {
 			t.Errorf("%s lacks %q", settingsFile, key)
 		} else if v != want[key] {

@@ -33,8 +33,9 @@ func (a *app) simulateAllgatherCmd() *cobra.Command {
 		Short: "Compare all allgather algorithms on a grid file",
 		Long: `Make the plan of every algorithm for an allgather over the hosts of a grid file and run it
 through the flow simulator, in which host ports and the links between pools are pipes that
-flows share evenly, and hosts forward a chunk as soon as they have it. Shown are the makespan, its ratio to the bound, the bytes over each
-link between pools, and the time that scheduling took.`,
+flows share evenly, and hosts forward a chunk as soon as they have it. Shown are the
+makespan, its ratio to the bound, the bytes over each link between pools, and the time that
+scheduling took.`,
 		Example: "  gridagent simulate allgather --grid configs/grids/paper-3site.yaml --size 64KiB\n  gridagent simulate allgather --grid grid.json --size 1MiB -o json",
 		Args:    cobra.NoArgs,
 	}

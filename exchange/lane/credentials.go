@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 )
 
 // ALPN protocol names. Member and lane connections are mutually authenticated: a
@@ -27,8 +28,16 @@ type Credentials struct {
 	Roots *x509.CertPool
 }
 
-// ErrWrongCluster means that the peer's certificate was not issued by this cluster's authority.
+// ErrWrongCluster means that the peer's certificate was not issued by this cluster's
+// authority, or that it has none.
 var ErrWrongCluster = errors.New("certificate of another cluster")
+
+// ErrSelf means that the host that answers has this host's own name: the address is
+// this host's, or its folder was copied to another machine.
+var ErrSelf = errors.New("the host at this address has this host's own name")
+
+// Why a listener refuses a connection, beside what its own check of the certificate finds.
+var errDialerRefused = errors.New("the host that dialed does not accept this cluster's certificate")
 
 // An IdentityError means that the peer is a member, but not the one that was called.
 type IdentityError struct{ Want, Got string }
@@ -45,38 +54,72 @@ func verifyMember(cs tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKe
 		return "", fmt.Errorf("no certificate: %w", ErrWrongCluster)
 	}
 	leaf := cs.PeerCertificates[0]
+	name := leaf.Subject.CommonName
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{usage}})
 	var unknown x509.UnknownAuthorityError
+	// A stranger chooses the name: quoted, and no more of it than a host name may have.
 	if errors.As(err, &unknown) {
-		return "", fmt.Errorf("%q: %w", leaf.Subject.CommonName, ErrWrongCluster)
+		return "", fmt.Errorf("%.64q: %w", name, ErrWrongCluster)
 	}
 	if err != nil {
-		return "", fmt.Errorf("certificate of %q: %w", leaf.Subject.CommonName, err)
+		return "", fmt.Errorf("certificate of %.64q: %w", name, err)
 	}
-	if leaf.Subject.CommonName == "" {
+	if name == "" {
 		return "", errors.New("certificate names no host")
 	}
+	return name, nil
+}
+
+// memberName is the name in the certificate of a connection that verifyMember has passed.
+func memberName(cs tls.ConnectionState) string {
+	if len(cs.PeerCertificates) == 0 {
+		return ""
+	}
+	return cs.PeerCertificates[0].Subject.CommonName
+}
+
+// ownName returns the host name that c carries.
+func ownName(c Credentials) (string, error) {
+	leaf := c.Certificate.Leaf
+	if leaf == nil {
+		var err error
+		if leaf, err = x509.ParseCertificate(c.Certificate.Certificate[0]); err != nil {
+			return "", fmt.Errorf("this host's certificate: %w", err)
+		}
+	}
+	if leaf.Subject.CommonName == "" {
+		return "", errors.New("this host's certificate names no host")
+	}
 	return leaf.Subject.CommonName, nil
+}
+
+// baseTLS is common to both ends. There are no session tickets: a resumed session
+// would skip the look at a certificate that may have expired since.
+func baseTLS(c Credentials) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{c.Certificate},
+		SessionTicketsDisabled: true,
+	}
 }
 
 // serverTLS returns the configuration for incoming connections. refused is told of
 // every member connection whose certificate does not verify, with its source.
 func serverTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
-	base := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.Certificate}}
-	join := base.Clone()
+	join := baseTLS(c)
 	join.NextProtos = []string{protoJoin}
-	top := base.Clone()
+	top := baseTLS(c)
 	top.NextProtos = []string{protoMember, protoLane, protoJoin}
 	top.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		for _, p := range hello.SupportedProtos {
-			if p == protoJoin {
-				return join, nil
-			}
+		if slices.Contains(hello.SupportedProtos, protoJoin) {
+			return join, nil
 		}
 		from := hello.Conn.RemoteAddr()
-		member := base.Clone()
+		member := baseTLS(c)
 		member.NextProtos = []string{protoMember, protoLane}
-		member.ClientAuth = tls.RequireAnyClientCert // verified below, against the cluster's authority only
+		// Requested, not required, although none will not do: a host without one is
+		// refused below, where the source is known.
+		member.ClientAuth = tls.RequestClientCert
 		member.VerifyConnection = func(cs tls.ConnectionState) error {
 			_, err := verifyMember(cs, c.Roots, x509.ExtKeyUsageClientAuth)
 			if err != nil {
@@ -89,29 +132,20 @@ func serverTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
 	return top
 }
 
-// memberTLS returns the configuration for dialing a member's lane. want is the host
-// name that must answer, or "" where only the address is known.
-func memberTLS(c Credentials, want string, lane int) *tls.Config {
-	proto := protoMember
+// memberTLS returns the configuration for dialing a member's lane. It accepts every
+// member; which one has answered is for the caller to look at.
+func memberTLS(c Credentials, lane int) *tls.Config {
+	conf := baseTLS(c)
+	conf.NextProtos = []string{protoMember}
 	if lane > 0 {
-		proto = protoLane
+		conf.NextProtos = []string{protoLane}
 	}
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS13,
-		Certificates:       []tls.Certificate{c.Certificate},
-		NextProtos:         []string{proto},
-		InsecureSkipVerify: true, // replaced by VerifyConnection: names are the cluster's, not the DNS's
-		VerifyConnection: func(cs tls.ConnectionState) error {
-			got, err := verifyMember(cs, c.Roots, x509.ExtKeyUsageServerAuth)
-			if err != nil {
-				return err
-			}
-			if want != "" && got != want {
-				return &IdentityError{Want: want, Got: got}
-			}
-			return nil
-		},
+	conf.InsecureSkipVerify = true // replaced by VerifyConnection: names are the cluster's, not the DNS's
+	conf.VerifyConnection = func(cs tls.ConnectionState) error {
+		_, err := verifyMember(cs, c.Roots, x509.ExtKeyUsageServerAuth)
+		return err
 	}
+	return conf
 }
 
 // JoinTLS returns the configuration with which a host that has no certificate yet

@@ -7,10 +7,21 @@
 //     its own congestion window and loss recovery. A pair of agents has lane 0 for
 //     control and data, and may have more lanes for parallel transfer;
 //   - QUIC connections of hosts that have no certificate yet (server authentication
-//     only), on which nothing but a request to join is accepted;
+//     only), on which nothing but one request to join is accepted;
 //   - datagrams of our own (gossip, probe trains), marked by their first byte.
 //
 // The first byte of every stream says who handles it ([StreamKind]).
+//
+// Which connection a stream takes: the newest of its pair and lane that lives. After a
+// restart of the peer that is the one it has just made, whether or not the loss of the
+// older one was noticed yet; two ends that dial each other at once keep both
+// connections, and each opens streams on the one it saw last. No connection is ever
+// closed because another exists: there may be streams on it. The lanes above 0 belong to
+// the end that dialed them; the other end only accepts streams there.
+//
+// What a stranger can make an endpoint hold is bounded: handshakes in progress, joins
+// at once, and the receive windows of those; what a member can is bounded by
+// connections a member, streams a connection and the endpoint's window budget.
 //
 // Place in the flow: the network edge under agent, probe and exchange; it knows
 // nothing of plans, groups or maps.

@@ -144,7 +144,8 @@ func (in *BoundInput) violated(lambda float64, t int) []int {
 		g.add(source, v, float64(in.Bytes[v]))
 		for w := range n {
 			if v != w {
-				g.add(v, w, lambda*float64(in.Capacity[v][w]))
+				// The outer conversion keeps the product from being fused with add's sum.
+				g.add(v, w, float64(lambda*float64(in.Capacity[v][w])))
 			}
 		}
 	}

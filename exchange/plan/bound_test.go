@@ -114,8 +114,7 @@ func TestSnapshotBound(t *testing.T) {
 	set(2, 0, 2, 20)
 	s := netmap.NewSnapshot(1, hosts, est)
 	pools := [][]int{{0, 1}, {2}}
-	p := &Plan{Collective: Allgather, Hosts: []string{"a", "b", "c"}, MessageBytes: 1e6}
-	got, err := SnapshotBound(s, pools, p.RankBytes())
+	got, err := SnapshotBound(s, pools, []int64{1e6, 1e6, 1e6})
 	if err != nil || math.Abs(got.Seconds-1.6) > 1e-12 { // 2 MB at 10 Mbit/s
 		t.Fatalf("got %v, %v", got, err)
 	}

@@ -50,15 +50,13 @@ func NetworkOf(s *netmap.Snapshot, pools [][]int, lanes int) (*Network, error) {
 		return nil, fmt.Errorf("network: %w", err)
 	}
 	net := &Network{
+		Hosts:   s.Names(),
 		Pool:    pool,
 		Egress:  make([]netmap.BytesPerSec, n),
 		Ingress: make([]netmap.BytesPerSec, n),
 		Pipe:    make([]netmap.BytesPerSec, len(pools)*len(pools)),
 		Ceiling: make([]netmap.BytesPerSec, n*n),
 		Latency: make([]time.Duration, n*n),
-	}
-	for _, h := range s.Hosts() {
-		net.Hosts = append(net.Hosts, h.Name)
 	}
 	for i := range n {
 		for j := range n {

@@ -77,16 +77,3 @@ func (p *Plan) Bytes(t *Transfer) int64 {
 	}
 	return n
 }
-
-// RankBytes returns what each rank contributes to an allgather, in bytes, as
-// [SnapshotBound] takes it. It is nil for an alltoall. The caller owns the slice.
-func (p *Plan) RankBytes() []int64 {
-	if p.Collective != Allgather {
-		return nil
-	}
-	sizes := make([]int64, len(p.Hosts))
-	for r := range sizes {
-		sizes[r] = p.Size(Block{Origin: r, Dest: All})
-	}
-	return sizes
-}

@@ -165,15 +165,6 @@ func (t *Topology) hang() error {
 // Hosts returns the host names in rank order. The caller must not modify the slice.
 func (t *Topology) Hosts() []string { return t.hosts }
 
-// Switches returns the switch names in the order of the file. The caller must not modify the slice.
-func (t *Topology) Switches() []string { return t.switches }
-
-// Neighbours returns the switches next to switch s. The caller must not modify the slice.
-func (t *Topology) Neighbours(s int) []int { return t.neighbours[s] }
-
-// Switch returns the index of the switch that host hangs on.
-func (t *Topology) Switch(host int) int { return t.home[host] }
-
 // Bandwidth returns the rate of every link, if the file says it.
 func (t *Topology) Bandwidth() (netmap.BytesPerSec, bool) { return t.bandwidth, t.bandwidth > 0 }
 

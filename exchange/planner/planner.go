@@ -19,13 +19,7 @@ type Problem struct {
 	Duplex   plan.Duplex // host model of the algorithms that have one
 }
 
-func (p *Problem) hosts() []string {
-	names := make([]string, p.Snapshot.N())
-	for i, h := range p.Snapshot.Hosts() {
-		names[i] = h.Name
-	}
-	return names
-}
+func (p *Problem) hosts() []string { return p.Snapshot.Names() }
 
 // An Algorithm makes the plan of an allgather.
 type Algorithm struct {

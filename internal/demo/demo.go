@@ -140,7 +140,6 @@ func declaredBound(g *gridfile.Grid, size int64) (seconds float64, why string, e
 	// One pool a site: the links of the file join sites, whatever their rates are.
 	bySite := make(map[string]int)
 	var sets [][]int
-	names := make([]string, snap.N())
 	sizes := make([]int64, snap.N())
 	for i, h := range snap.Hosts() {
 		s, ok := bySite[h.Site]
@@ -150,13 +149,13 @@ func declaredBound(g *gridfile.Grid, size int64) (seconds float64, why string, e
 			sets = append(sets, nil)
 		}
 		sets[s] = append(sets[s], i)
-		names[i], sizes[i] = h.Name, size
+		sizes[i] = size
 	}
 	b, err := plan.SnapshotBound(snap, sets, sizes)
 	if err != nil {
 		return 0, "", err
 	}
-	return b.Seconds, b.Explain(names, sets), nil
+	return b.Seconds, b.Explain(snap.Names(), sets), nil
 }
 
 // settleTimeout is how long the agents may take to find each other and to measure. On

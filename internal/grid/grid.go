@@ -9,12 +9,9 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/gridagent/gridagent/agent"
-	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
-	"github.com/gridagent/gridagent/agent/client"
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/internal/gridnet"
 	"github.com/gridagent/gridagent/probe/gridfile"
@@ -177,7 +174,10 @@ func (g *Grid) WaitMembers(ctx context.Context) error {
 
 // WaitMap waits until every agent knows, or can predict, every pair of hosts.
 func (g *Grid) WaitMap(ctx context.Context) error {
-	return g.wait(ctx, func(h *Host) bool { measured, predicted, total := h.Agent.Coverage(); return measured+predicted == total })
+	return g.wait(ctx, func(h *Host) bool {
+		measured, predicted, total := h.Agent.Coverage()
+		return measured+predicted == total
+	})
 }
 
 func (g *Grid) wait(ctx context.Context, ready func(*Host) bool) error {
@@ -198,27 +198,4 @@ func (g *Grid) wait(ctx context.Context, ready func(*Host) bool) error {
 		}
 	}
 	return nil
-}
-
-// An Outcome is what one rank got from an allgather.
-type Outcome struct {
-	Result []byte
-	Err    error
-	Took   time.Duration // from the moment when the last rank was ready
-	Report *apiv1.Report
-}
-
-// Allgather runs one allgather with rank r on host ranks[r], which contributes
-// blocks[r], and returns what each rank got.
-func (g *Grid) Allgather(ctx context.Context, job string, ranks []int, blocks [][]byte, opts client.Options) []Outcome {
-	out := make([]Outcome, len(ranks))
-	ready := newBarrier(len(ranks))
-	var wg sync.WaitGroup
-	for r, h := range ranks {
-		wg.Go(func() {
-			out[r] = g.rank(ctx, job, r, len(ranks), &g.Hosts[h], blocks[r], opts, ready)
-		})
-	}
-	wg.Wait()
-	return out
 }

@@ -76,16 +76,6 @@ func (l Link) FlowCeiling() (netmap.BytesPerSec, bool) {
 // Matrix reports whether g was read from the matrix form.
 func (g *Grid) Matrix() bool { return g.matrix != nil }
 
-// Link returns the link between two sites, by index.
-func (g *Grid) Link(from, to int) (Link, bool) {
-	for _, l := range g.WAN {
-		if l.From == from && l.To == to {
-			return l, true
-		}
-	}
-	return Link{}, false
-}
-
 // HostName returns the name of host i of site: the site's name in lower case and the index,
 // as in ut0.
 func (g *Grid) HostName(site, i int) string {

@@ -26,7 +26,9 @@ func (r BytesPerSec) Time(size int64) time.Duration {
 	if size <= 0 {
 		return 0
 	}
-	ns := float64(size)/float64(r)*1e9 + 0.5
+	// The conversion rounds the product: else a compiler may fuse product and sum on some
+	// processors (arm64) and not on others, and ties be broken differently on the two.
+	ns := float64(float64(size)/float64(r)*1e9) + 0.5
 	if !(r > 0 && ns < float64(Forever)) { // also catches NaN
 		return Forever
 	}

@@ -44,8 +44,9 @@ type MapConfig struct {
 // Merging is idempotent and commutative: agents that have exchanged all deltas hold the
 // same entries, bit for bit, since values are rounded to what the wire carries when they
 // are set. After a restart, merge from another agent before the first Set: that returns
-// what the earlier life measured, which otherwise waits to be measured again. Relayed reports are not signed: a member of the cluster that lies about a
-// third host is not found out here.
+// what the earlier life measured, which otherwise waits to be measured again. Relayed
+// reports are not signed: a member of the cluster that lies about a third host is not found
+// out here.
 //
 // A Map may be used by several goroutines at once.
 type Map struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// MaxHosts bounds the hosts of a matrix file.
+// MaxHosts bounds the hosts of a matrix file, of a [Map], and of a delta or digest.
 const MaxHosts = 4096
 
 // A column is one N×N matrix of the matrix file. Every cell is a number, or null where

@@ -28,10 +28,10 @@ func alike(latency time.Duration) (low, high time.Duration) {
 // Predict returns s with the gaps in its bandwidths filled where the rest allows a guess: a
 // pair whose latency is known gets the median over the measured pairs from the same site to
 // the same site whose latency is alike (not above it by more than 2 ms or 30 %, nor under a
-// quarter of it, which queues explain). Hosts without a site label
-// count as one site. What is filled in has [SourcePredicted]; measurements are never
-// changed, and earlier predictions neither change nor count. A pair without latency, or
-// without a like pair, stays unknown.
+// quarter of it, which queues explain). Hosts without a site label count as one site. What
+// is filled in has [SourcePredicted]; measurements are never changed, and earlier
+// predictions neither change nor count. A pair without latency, or without a like pair,
+// stays unknown.
 //
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
 func Predict(s *Snapshot) *Snapshot {

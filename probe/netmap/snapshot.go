@@ -41,6 +41,15 @@ func (s *Snapshot) Host(i int) Host { return s.hosts[i] }
 // Hosts returns the hosts in rank order. The caller must not modify the slice.
 func (s *Snapshot) Hosts() []Host { return s.hosts }
 
+// Names returns the names of the hosts in rank order. The caller owns the slice.
+func (s *Snapshot) Names() []string {
+	names := make([]string, len(s.hosts))
+	for i, h := range s.hosts {
+		names[i] = h.Name
+	}
+	return names
+}
+
 // Index returns the position of the host called name, or -1.
 func (s *Snapshot) Index(name string) int {
 	for i, h := range s.hosts {

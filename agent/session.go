@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/group"
+)
+
+// A session is one rank of a local client, from Join until its stream ends.
+type session struct {
+	rank *group.Rank
+
+	mu    sync.Mutex // guards the fields below
+	ended bool       // no input is taken any more
+	input *spooledInput
+}
+
+// putInput replaces the spooled input, whose file goes. It reports whether the session
+// still lasts; if not, in is the caller's to remove.
+func (ss *session) putInput(in *spooledInput) bool {
+	ss.mu.Lock()
+	if ss.ended {
+		ss.mu.Unlock()
+		return false
+	}
+	old := ss.input
+	ss.input = in
+	ss.mu.Unlock()
+	if old != nil {
+		old.remove()
+	}
+	return true
+}
+
+// takeInput hands over the spooled input, which is then the caller's to remove.
+func (ss *session) takeInput(path string) (*spooledInput, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.input == nil || ss.input.f.Name() != path {
+		return nil, fmt.Errorf("spool file %q was not made for this rank: ask Spool for one before each operation", path)
+	}
+	in := ss.input
+	ss.input = nil
+	return in, nil
+}
+
+// contribution returns what the request contributes.
+func (ss *session) contribution(m *apiv1.AllgatherRequest) (group.Input, error) {
+	if path := m.GetSpool(); path != "" {
+		return ss.takeInput(path)
+	}
+	if len(m.GetData()) > maxInlineInput {
+		return nil, fmt.Errorf("inline payload of %d bytes: more than %d go by Spool", len(m.GetData()), maxInlineInput)
+	}
+	return group.Bytes(m.GetData()), nil
+}
+
+// A timeoutError means that the caller's time ran out.
+type timeoutError struct{ limit time.Duration }
+
+func (e *timeoutError) Error() string        { return fmt.Sprintf("no result within %v", e.limit) }
+func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// hangupGrace is how long a call that was cut off waits for the client's Join stream to
+// end as well. The kernel closes all sockets of a killed process together.
+const hangupGrace = 200 * time.Millisecond
+
+// Why a rank gives up: the client took back one call and holds on to its rank, or had
+// set it a deadline.
+var (
+	errHungUp   = errors.New("its client cancelled the call")
+	errDeadline = errors.New("its client's deadline has passed")
+)
+
+// operation returns the context of one operation for the call whose context is ctx. A
+// client that is killed in the middle ends its Join stream and this call in any
+// order; the rank must be reported as lost in both, not as one that gave up.
+func (ss *session) operation(ctx context.Context) (op context.Context, done func()) {
+	op, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		var ours *timeoutError
+		switch {
+		case errors.As(cause, &ours):
+		case errors.Is(ctx.Err(), context.DeadlineExceeded): // Connect and gRPC clients send theirs along
+			cause = errDeadline
+		default: // whatever the cause: that the agent stops, or is told to by a signal, comes here too
+			cause = errHungUp
+			select {
+			case <-ss.rank.Done().Done():
+			case <-op.Done():
+			case <-time.After(hangupGrace):
+			}
+		}
+		cancel(cause)
+	})
+	return op, func() { stop(); cancel(nil) }
+}

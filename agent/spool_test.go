@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gridagent/gridagent/agent/group"
+)
+
+func openTestSpool(t *testing.T, dir string) *spool {
+	t.Helper()
+	s, err := openSpool(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.lock.Close() })
+	return s
+}
+
+func TestSpoolIsEmptiedAtStartAndEnd(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "spool")
+	s := openTestSpool(t, dir)
+	f, err := s.create("input", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	s.lock.Close() // as if killed
+	mine := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(mine, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openTestSpool(t, dir)
+	if _, err := os.Stat(f.Name()); !os.IsNotExist(err) {
+		t.Errorf("%s of a killed agent is still there: %v", f.Name(), err)
+	}
+	b, err := s.alloc(group.ID{}, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	if _, err := os.Stat(b.Path()); !os.IsNotExist(err) {
+		t.Errorf("%s is still there after the end: %v", b.Path(), err)
+	}
+	b.Bytes()[9] = 1 // what is mapped outlives its name
+	b.Release()
+	if _, err := os.Stat(mine); err != nil {
+		t.Errorf("a file that is none of the spool's: %v", err)
+	}
+}
+
+// Two agents that empty one folder under each other's hands lose their clients' data.
+func TestSpoolBelongsToOneAgent(t *testing.T) {
+	dir := t.TempDir()
+	s := openTestSpool(t, dir)
+	f, err := s.create("input", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if second, err := openSpool(dir); err == nil {
+		second.close()
+		t.Error("two agents share a spool")
+	} else if !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %q does not name %s", err, dir)
+	}
+	if _, err := os.Stat(f.Name()); err != nil {
+		t.Errorf("the second agent removed the first one's file: %v", err)
+	}
+}
+
+func TestSpoolThatOthersCanWrite(t *testing.T) {
+	dir := t.TempDir()
+	for mode, ok := range map[fs.FileMode]bool{0o700: true, 0o755: true, 0o777 | fs.ModeSticky: true, 0o777: false, 0o770: false} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openSpool(dir)
+		if (err == nil) != ok {
+			t.Errorf("mode %v: error %v, want accepted %v", mode, err, ok)
+		}
+		if err == nil {
+			s.close()
+		}
+	}
+}
+
+func TestSpoolFiles(t *testing.T) {
+	s := openTestSpool(t, t.TempDir())
+	for _, size := range []int64{0, 1, 4096, 1<<20 + 3} {
+		b, err := s.alloc(group.ID{}, 0, size)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		info, err := os.Stat(b.Path())
+		if err != nil || info.Size() != size || int64(len(b.Bytes())) != size || info.Mode().Perm() != 0o600 {
+			t.Errorf("%d bytes: file %v, memory %d, %v", size, info, len(b.Bytes()), err)
+		}
+		if size > 0 {
+			b.Bytes()[size-1] = 0xAB
+			if got, err := os.ReadFile(b.Path()); err != nil || got[size-1] != 0xAB {
+				t.Errorf("%d bytes: the file does not show what is in memory: %v", size, err)
+			}
+		}
+		b.Release()
+		if _, err := os.Stat(b.Path()); !os.IsNotExist(err) {
+			t.Errorf("%d bytes: file after Release: %v", size, err)
+		}
+	}
+}
+
+// writeZeros stands in where the file system cannot reserve space.
+func TestWriteZeros(t *testing.T) {
+	for _, size := range []int64{1, 1 << 20, 2<<20 + 5} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeZeros(f, size); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if b, err := os.ReadFile(f.Name()); err != nil || int64(len(b)) != size || len(bytes.Trim(b, "\x00")) != 0 {
+			t.Errorf("%d zeros: %d bytes, %v", size, len(b), err)
+		}
+	}
+}
+
+// A client that cuts its input short gets an error; mapped, it would kill the agent.
+func TestInputThatShrinks(t *testing.T) {
+	s := openTestSpool(t, t.TempDir())
+	f, err := s.create("input", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &spooledInput{f: f, size: 100}
+	if err := in.CopyTo(make([]byte, 100)); err != nil {
+		t.Errorf("whole: %v", err)
+	}
+	if err := os.Truncate(f.Name(), 60); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.CopyTo(make([]byte, 100)); err == nil || !strings.Contains(err.Error(), "60 of 100 bytes") || !strings.Contains(err.Error(), f.Name()) {
+		t.Errorf("cut short: %v", err)
+	}
+	in.remove()
+	if _, err := os.Stat(f.Name()); !os.IsNotExist(err) {
+		t.Errorf("after remove: %v", err)
+	}
+}
+
+// tinyDisk mounts a file system of the given number of bytes, or skips the test.
+func tinyDisk(t *testing.T, bytes string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+bytes); err != nil {
+		t.Skipf("a full disk needs a file system of our own, and mounting one is not allowed here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+func TestSpoolOnFullDisk(t *testing.T) {
+	s := openTestSpool(t, tinyDisk(t, "1m"))
+	for _, size := range []int64{2 << 20, 1 << 46} {
+		_, err := s.alloc(group.ID{}, 0, size)
+		if err == nil || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EFBIG) || !strings.Contains(err.Error(), s.dir) {
+			t.Errorf("%d bytes on 1 MiB: %v", size, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.dir, "*.blk")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	b, err := s.alloc(group.ID{}, 0, 512<<10)
+	if err != nil {
+		t.Fatalf("what fits: %v", err)
+	}
+	b.Release()
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package lane_test
+
+// raceDetector makes code about twelve times slower: bulk transfers are left out.
+const raceDetector = true

@@ -1,0 +1,73 @@
+package lane
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// StreamKind is the first byte of a stream: who handles it.
+type StreamKind byte
+
+// The kinds of streams.
+const (
+	StreamGossip StreamKind = 'g' // memberlist push/pull
+	StreamGroup  StreamKind = 'r' // forming groups of ranks, and their coordination
+	StreamMap    StreamKind = 'm' // rows of the network map
+	StreamSign   StreamKind = 's' // a join request on its way to the authority
+	StreamData   StreamKind = 'd' // chunks of an exchange
+	StreamProbe  StreamKind = 'p' // control of a probe
+	StreamJoin   StreamKind = 'j' // the only kind accepted on a join connection
+)
+
+// abortCode is the QUIC application error of a stream that ends before its time.
+const abortCode quic.StreamErrorCode = 1
+
+// A Peer is the other end: its host name as certified, and where it is reached.
+type Peer struct {
+	Name string
+	Addr net.Addr
+}
+
+// A Stream is one stream to or from a peer. Whoever has it ends both directions: the
+// one by Close (or CancelWrite), the other by reading to the end or CancelRead; or both
+// by Abort. One that is left open counts against the peer's limit of streams until the
+// connection ends.
+type Stream struct {
+	*quic.Stream
+	Peer  Peer
+	Local net.Addr
+	conn  *quic.Conn
+}
+
+// Stats returns the statistics of the lane that carries the stream.
+func (s *Stream) Stats() quic.ConnectionStats { return s.conn.ConnectionStats() }
+
+// Abort ends both directions at once; the peer's reads and writes fail.
+func (s *Stream) Abort() {
+	s.CancelRead(abortCode)
+	s.CancelWrite(abortCode)
+}
+
+// kindTimeout is how long a peer may take over the first byte of a stream. It writes it
+// with the opening, so only a lost packet's repair or a peer that opens for the sake of opening
+// takes long.
+const kindTimeout = 10 * time.Second
+
+// readKind reads a stream's first byte. The read deadline is cleared again.
+func readKind(s interface {
+	io.Reader
+	SetReadDeadline(time.Time) error
+}) (StreamKind, error) {
+	var b [1]byte
+	if err := s.SetReadDeadline(time.Now().Add(kindTimeout)); err != nil {
+		return 0, err
+	}
+	// ReadFull and not Read: a reader may return 0 bytes and no error, and 1 byte with io.EOF.
+	if _, err := io.ReadFull(s, b[:]); err != nil {
+		return 0, err
+	}
+	return StreamKind(b[0]), s.SetReadDeadline(time.Time{})
+}

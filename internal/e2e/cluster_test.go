@@ -1,0 +1,364 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Exit statuses, as docs/cli/README.md gives them.
+const (
+	statusFailure     = 1
+	statusUsage       = 2
+	statusUnreachable = 3
+	statusGroup       = 4
+	statusInterrupted = 130
+)
+
+// promptly is what a lost host may cost the others.
+const promptly = 10 * time.Second
+
+// TestCluster is a day in the life of three hosts. The parts build on each other.
+func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a dozen processes, and waits for timeouts of seconds; not with -short")
+	}
+	whole := t // of the agents; commands belong to their parts
+	a, token := newCluster(t, "a")
+	waitMembers(t, 1, a)
+	b, c := a.join(t, "b", token), a.join(t, "c", token)
+	waitMembers(t, 3, a, b, c)
+	six := []*node{a, a, b, b, c, c}
+
+	t.Run("status", func(t *testing.T) {
+		out, _ := run(t, 0, "status", "--dir", b.dir, "-o", "json")
+		var s map[string]any
+		if err := json.Unmarshal([]byte(out), &s); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if s["host"] != "b" || s["site"] != "Y" || s["address"] != b.addr || s["members_alive"] != 3.0 {
+			t.Errorf("status of b: %v", s)
+		}
+		info, err := os.Stat(filepath.Join(b.dir, "agent.sock"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("socket: %v, %v, want mode 0600", info, err)
+		}
+	})
+	t.Run("allgather", func(t *testing.T) {
+		const seed = 11
+		rng := rand.New(rand.NewPCG(seed, 0))
+		in := files(t, 6)
+		for r, name := range in {
+			block := make([]byte, []int{0, 1, 70_001, 1 << 20, 333, 5_000_011}[r])
+			for i := range block {
+				block[i] = byte(rng.Uint32())
+			}
+			if err := os.WriteFile(name, block, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, algorithm := range []string{"auto", "ring"} {
+			out := files(t, 6)
+			for r, p := range ranks(t, "job-"+algorithm, six, in, out, "--algorithm", algorithm, "-o", "json") {
+				if got := p.wait(t, 60*time.Second); got != 0 {
+					t.Fatalf("seed %d, %s, rank %d: status %d: %s", seed, algorithm, r, got, p.stderr.String())
+				}
+				var report map[string]any
+				if err := json.Unmarshal(p.stdout.Bytes(), &report); err != nil {
+					t.Fatalf("%v\n%s", err, p.stdout.String())
+				}
+				if report["ranks"] != 6.0 || report["hosts"] != 3.0 || report["seconds"].(float64) <= 0 {
+					t.Errorf("%s, rank %d: report %v", algorithm, r, report)
+				}
+				sameBytes(t, out[r], in)
+			}
+		}
+	})
+	t.Run("map and pools", func(t *testing.T) {
+		eventually(t, 60*time.Second, func() error {
+			p := start(t, "pools", "--dir", c.dir, "-o", "json")
+			if p.wait(t, 20*time.Second) != 0 {
+				return fmt.Errorf("pools: %s", p.stderr.String())
+			}
+			if !json.Valid(p.stdout.Bytes()) || !strings.Contains(p.stdout.String(), `"b"`) {
+				t.Fatalf("pools: %s", p.stdout.String())
+			}
+			return nil
+		})
+		grid := filepath.Join(t.TempDir(), "grid.json")
+		out, _ := run(t, 0, "map", "--dir", a.dir, "--predict", "-o", "json")
+		if err := os.WriteFile(grid, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ = run(t, 0, "plan", "allgather", "--grid", grid, "--size", "64KiB", "-o", "json")
+		if !strings.Contains(out, `"min3"`) {
+			t.Errorf("a plan from the live map: %s", out)
+		}
+	})
+	t.Run("strangers", func(t *testing.T) { strangers(t, a, b) })
+	t.Run("files", func(t *testing.T) { badFiles(t, a) })
+	t.Run("a client is killed", func(t *testing.T) {
+		out := files(t, 6)
+		ps := ranks(t, "killed", six, big(t, 6, bigFile), out)
+		underWay(t, c, "killed", 4)
+		ps[2].signal(syscall.SIGKILL)
+		begun := time.Now()
+		for r, p := range ps {
+			if r == 2 {
+				continue
+			}
+			if got := p.wait(t, promptly); got != statusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			}
+			oneLine(t, p.stderr.String(), "rank 2 on host b is lost", "client ended or was killed")
+		}
+		t.Logf("all commands ended %v after the kill", time.Since(begun))
+	})
+	t.Run("Ctrl-C of a client", func(t *testing.T) {
+		out := files(t, 6)
+		ps := ranks(t, "interrupted", six, big(t, 6, bigFile), out)
+		underWay(t, b, "interrupted", 2)
+		ps[5].signal(os.Interrupt)
+		if got := ps[5].wait(t, promptly); got != statusInterrupted {
+			t.Errorf("status %d, want %d: %s", got, statusInterrupted, ps[5].stderr.String())
+		}
+		for r, p := range ps[:5] {
+			if got := p.wait(t, promptly); got != statusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			}
+			oneLine(t, p.stderr.String(), "rank 5 on host c")
+		}
+		noOutput(t, out)
+	})
+	t.Run("an agent is killed", func(t *testing.T) {
+		out := files(t, 6)
+		ps := ranks(t, "lost", six, big(t, 6, bigFile), out)
+		underWay(t, c, "lost", 4)
+		c.signal(syscall.SIGKILL)
+		begun := time.Now()
+		for r, p := range ps {
+			got := p.wait(t, promptly-time.Since(begun))
+			if r >= 4 {
+				if got != statusUnreachable {
+					t.Errorf("rank %d, of the killed agent: status %d, want %d: %s", r, got, statusUnreachable, p.stderr.String())
+				}
+				oneLine(t, p.stderr.String(), "the agent on this host is gone")
+				continue
+			}
+			if got != statusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			}
+			oneLine(t, p.stderr.String(), "rank 4 on host c is lost")
+		}
+		t.Logf("all commands ended %v after the kill", time.Since(begun))
+		noOutput(t, out)
+	})
+	t.Run("it comes back by itself", func(t *testing.T) {
+		c.restart(whole)
+		waitMembers(t, 3, a, b, c)
+		if left, err := filepath.Glob(filepath.Join(c.dir, "spool", "*.blk")); err != nil || len(left) > 0 {
+			t.Errorf("its spool still holds %v, %v", left, err)
+		}
+		in, out := big(t, 6, 1000), files(t, 6)
+		for r, p := range ranks(t, "again", six, in, out) {
+			if got := p.wait(t, 30*time.Second); got != 0 {
+				t.Errorf("rank %d: status %d: %s", r, got, p.stderr.String())
+			}
+			sameBytes(t, out[r], in)
+		}
+	})
+	t.Run("Ctrl-C of an agent", func(t *testing.T) {
+		out := files(t, 6)
+		ps := ranks(t, "stopped", six, big(t, 6, bigFile), out)
+		underWay(t, a, "stopped", 0)
+		b.signal(os.Interrupt)
+		for r, p := range ps {
+			if got := p.wait(t, promptly); got != statusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			}
+			oneLine(t, p.stderr.String(), "host b", "agent is stopping")
+		}
+		noOutput(t, out)
+		if got := b.wait(t, 15*time.Second); got != 0 {
+			t.Errorf("the agent's status is %d: %s", got, b.stderr.String())
+		}
+		if _, err := os.Lstat(filepath.Join(b.dir, "agent.sock")); !os.IsNotExist(err) {
+			t.Errorf("its socket: %v", err)
+		}
+		refuse(t, statusUnreachable, []string{"no agent answers", b.dir}, "status", "--dir", b.dir)
+		b.restart(whole)
+		waitMembers(t, 3, a, b, c)
+	})
+	t.Run("leave", func(t *testing.T) {
+		run(t, 0, "leave", "--dir", c.dir)
+		if got := c.wait(t, 15*time.Second); got != 0 {
+			t.Errorf("status of the agent that left: %d: %s", got, c.stderr.String())
+		}
+		eventually(t, 15*time.Second, func() error {
+			out, _ := run(t, 0, "members", "--dir", a.dir)
+			for line := range strings.Lines(out) {
+				if strings.HasPrefix(line, "c ") && strings.Contains(line, "left") {
+					return nil
+				}
+			}
+			return fmt.Errorf("a sees\n%s", out)
+		})
+	})
+}
+
+// strangers tries to get into the cluster of a and b.
+func strangers(t *testing.T, a, b *node) {
+	dir := filepath.Join(t.TempDir(), "d")
+	try := func(token string, want ...string) {
+		t.Helper()
+		refuse(t, statusFailure, want, "join", b.addr, "--token", token, "--dir", dir, "--name", "d", "--bind", "127.0.0.1:0")
+	}
+	try("ga1_nonsense", "token")
+	short, _ := run(t, 0, "token", "create", "--dir", a.dir, "--ttl", "1s")
+	foreign := filepath.Join(t.TempDir(), "z")
+	other, _ := run(t, 0, "init", "--dir", foreign, "--name", "z", "--bind", freeAddr(t))
+	try(strings.TrimSpace(other), "wrong cluster authority")
+	out, _ := run(t, 0, "token", "create", "--dir", a.dir, "-o", "json")
+	var made struct {
+		Token string         `json:"token"`
+		Info  map[string]any `json:"info"`
+	}
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatal(err)
+	}
+	run(t, 0, "token", "revoke", fmt.Sprint(made.Info["id"]), "--dir", a.dir)
+	try(made.Token, "revoked")
+	// A token of this cluster with another secret: one character in its middle differs.
+	i := len(made.Token) / 2
+	flip := "A"
+	if made.Token[i] == 'A' {
+		flip = "B"
+	}
+	try(made.Token[:i]+flip+made.Token[i+1:], "token")
+	eventually(t, 5*time.Second, func() error {
+		if p := start(t, "token", "list", "--dir", a.dir); p.wait(t, 10*time.Second) != 0 || !strings.Contains(p.stdout.String(), "expired") {
+			return fmt.Errorf("token list: %s", p.stdout.String())
+		}
+		return nil
+	})
+	try(strings.TrimSpace(short), "expired")
+	refuse(t, statusFailure, []string{"run this on host a"}, "token", "create", "--dir", b.dir)
+	if _, err := os.Stat(filepath.Join(dir, "cluster.json")); !os.IsNotExist(err) {
+		t.Errorf("a folder that was refused holds a cluster: %v", err)
+	}
+
+	// A whole second cluster that believes to remember a: neither takes the other in.
+	peers := fmt.Sprintf(`{"version":1,"peers":[{"name":"a","addr":%q,"seen":%q}]}`, a.addr, time.Now().UTC().Format(time.RFC3339))
+	if err := os.WriteFile(filepath.Join(foreign, "peers.json"), []byte(peers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	z := start(t, "join", "--dir", foreign, "--log-level", "debug")
+	eventually(t, 15*time.Second, func() error {
+		if !strings.Contains(z.stderr.String(), "certificate of another cluster") {
+			return fmt.Errorf("z says\n%s", z.stderr.String())
+		}
+		return nil
+	})
+	// Its gossip at a's port: what it would send looks like this without the key.
+	conn, err := net.Dial("udp", a.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 20 {
+		if _, err := conn.Write(append([]byte{1, 1}, make([]byte, 100)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 5*time.Second, func() error {
+		if !strings.Contains(a.stderr.String(), "gossip refused") {
+			return fmt.Errorf("a says\n%s", a.stderr.String())
+		}
+		return nil
+	})
+	if n := strings.Count(a.stderr.String(), "gossip refused"); n != 1 || !strings.Contains(a.stderr.String(), conn.LocalAddr().String()) {
+		t.Errorf("%d lines of refused gossip, want 1 that names %v:\n%s", n, conn.LocalAddr(), a.stderr.String())
+	}
+	out, _ = run(t, 0, "members", "--dir", a.dir)
+	if strings.Contains(out, "z ") {
+		t.Errorf("a took the other cluster's host in:\n%s", out)
+	}
+	z.signal(os.Interrupt)
+	if got := z.wait(t, 15*time.Second); got != 0 {
+		t.Errorf("status of z: %d", got)
+	}
+}
+
+// badFiles gives allgather files that it cannot read or write.
+func badFiles(t *testing.T, a *node) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "in")
+	taken := filepath.Join(dir, "taken")
+	for _, name := range []string{good, taken} {
+		if err := os.WriteFile(name, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	for _, tt := range []struct{ name, in, out, want string }{
+		{"input missing", filepath.Join(dir, "no"), out, filepath.Join(dir, "no")},
+		{"input is a folder", dir, out, dir},
+		{"input is a pipe", pipe, out, pipe},
+		{"output exists", good, taken, taken},
+		{"output is a device", good, os.DevNull, os.DevNull},
+		{"output folder missing", good, filepath.Join(dir, "no", "out"), filepath.Join(dir, "no")},
+		{"output folder cannot be written", good, "/proc/out", "/proc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			refuse(t, statusFailure, []string{tt.want}, "allgather", "--dir", a.dir, "--job", "files", "--rank", "0", "--ranks", "1", "--in", tt.in, "--out", tt.out)
+		})
+	}
+	if b, err := os.ReadFile(taken); err != nil || string(b) != "mine" {
+		t.Errorf("the file that was there holds %q, %v", b, err)
+	}
+	run(t, 0, "allgather", "--dir", a.dir, "--job", "files", "--rank", "0", "--ranks", "1", "--in", good, "--out", out)
+	sameBytes(t, out, []string{good})
+	if parts, err := filepath.Glob(filepath.Join(dir, ".*.part")); err != nil || len(parts) > 0 {
+		t.Errorf("left behind: %v, %v", parts, err)
+	}
+}
+
+func TestCommandLines(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"nonsense"},
+		{"status", "--nonsense"},
+		{"status", "-o", "xml"},
+		{"members", "--wait", "x"},
+		{"members", "--wait", "-1"},
+		{"allgather", "--dir", dir},
+		{"allgather", "--dir", dir, "--job", "j", "--rank", "2", "--ranks", "2", "--in", "x", "--out", "y"},
+		{"join", "127.0.0.1:1", "127.0.0.1:2"},
+		{"join", "127.0.0.1:7946", "--dir", dir},
+		{"join", "127.0.0.1:port", "--token", "x", "--dir", dir},
+		{"token", "revoke"},
+		{"init", "--dir", filepath.Join(dir, "x"), "--name", "a b"},
+		{"init", "--dir", filepath.Join(dir, "y"), "--ttl", "-1s"},
+	} {
+		p := start(t, args...)
+		if got := p.wait(t, 20*time.Second); got != statusUsage && got != statusFailure {
+			t.Errorf("gridagent %s: status %d", strings.Join(args, " "), got)
+		} else if got == statusFailure {
+			t.Logf("gridagent %s: status %d rather than %d: %s", strings.Join(args, " "), got, statusUsage, p.stderr.String())
+		}
+		oneLine(t, p.stderr.String())
+	}
+	refuse(t, statusUnreachable, []string{"no agent answers", dir}, "members", "--dir", dir)
+	refuse(t, statusFailure, []string{"no cluster", dir}, "join", "--dir", dir)
+}

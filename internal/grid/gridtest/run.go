@@ -1,0 +1,140 @@
+package gridtest
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/grid"
+	"github.com/gridagent/gridagent/pools"
+)
+
+// EachHost places one rank on every host, in the order of the grid file.
+func (c *Cluster) EachHost() []int {
+	ranks := make([]int, len(c.Hosts))
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return ranks
+}
+
+// Job returns an allgather by the algorithm, "" for the agents' choice, with ranks on the given
+// hosts (indices) and random blocks. One size holds for all ranks; otherwise there is one a rank.
+func (c *Cluster) Job(algorithm string, ranks []int, sizes ...int) grid.Job {
+	blocks := make([][]byte, len(ranks))
+	for r := range blocks {
+		blocks[r] = make([]byte, sizes[min(r, len(sizes)-1)])
+		for i := range blocks[r] {
+			blocks[r][i] = byte(c.rng.Uint32())
+		}
+	}
+	return grid.Job{Name: "job-" + algorithm, Ranks: ranks, Blocks: blocks, Options: client.Options{Algorithm: algorithm}}
+}
+
+// A Result is what came of a job.
+type Result struct {
+	Outcomes []grid.Outcome
+	Makespan time.Duration // from the moment when the last rank was ready to the last result
+	Lost     int           // packets that WAN links dropped or lost
+	wan      map[[2]string]int64
+}
+
+// Run runs j and counts what crosses the WAN meanwhile, the forming of the group included.
+func (c *Cluster) Run(j grid.Job) *Result {
+	before := c.Net.Stats()
+	r := &Result{Outcomes: c.Grid.Run(c.Ctx, j), wan: make(map[[2]string]int64)}
+	for i, l := range c.Net.Stats().Links {
+		r.Lost += int(l.Lost().Packets - before.Links[i].Lost().Packets)
+		r.wan[[2]string{l.From, l.To}] = int64(l.Delivered.Bytes - before.Links[i].Delivered.Bytes)
+	}
+	for _, o := range r.Outcomes {
+		r.Makespan = max(r.Makespan, o.Took)
+	}
+	return r
+}
+
+// MustRun is Run for a job that must go well; it compares every rank's bytes.
+func (c *Cluster) MustRun(j grid.Job) *Result {
+	c.T.Helper()
+	r := c.Run(j)
+	c.Check(j, r)
+	return r
+}
+
+// Check ends the test unless every rank got the blocks of all ranks in rank order.
+func (c *Cluster) Check(j grid.Job, r *Result) {
+	c.T.Helper()
+	want := bytes.Join(j.Blocks, nil)
+	for rank, o := range r.Outcomes {
+		switch {
+		case o.Err != nil:
+			c.T.Errorf("%s: rank %d on %s: %v", j.Name, rank, c.Hosts[j.Ranks[rank]].Name, o.Err)
+		case !bytes.Equal(o.Result, want):
+			c.T.Errorf("%s: rank %d on %s: %d bytes that are not the blocks in rank order (%d bytes)",
+				j.Name, rank, c.Hosts[j.Ranks[rank]].Name, len(o.Result), len(want))
+		}
+	}
+	if c.T.Failed() {
+		c.T.FailNow()
+	}
+}
+
+// WAN returns the IP bytes that crossed the link between two sites during the run.
+func (r *Result) WAN(from, to string) int64 { return r.wan[[2]string{from, to}] }
+
+// Into returns the IP bytes that crossed into a site.
+func (r *Result) Into(site string) (n int64) {
+	for l, b := range r.wan {
+		if l[1] == site {
+			n += b
+		}
+	}
+	return n
+}
+
+// Outside returns the bytes of all blocks that start outside a site.
+func (c *Cluster) Outside(j grid.Job, site string) (n int64) {
+	for r, h := range j.Ranks {
+		if c.Hosts[h].Site != site {
+			n += int64(len(j.Blocks[r]))
+		}
+	}
+	return n
+}
+
+// Bound returns the bound of j by the capacities that the grid file declares, over the
+// leaves of their pool tree. It counts every host as one that wants the blocks.
+func (c *Cluster) Bound(j grid.Job) time.Duration {
+	c.T.Helper()
+	snap, err := c.cfg.Grid.Snapshot()
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	tree, err := pools.Build(snap, pools.Config{})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	sizes := make([]int64, len(c.Hosts))
+	for r, h := range j.Ranks {
+		sizes[h] += int64(len(j.Blocks[r]))
+	}
+	b, err := plan.SnapshotBound(snap, tree.Leaves(), sizes)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return time.Duration(b.Seconds * float64(time.Second))
+}
+
+// Idle returns the IP bytes that cross into a site in d while no job runs: gossip, probes,
+// map. It takes d of virtual time.
+func (c *Cluster) Idle(site string, d time.Duration) (n int64) {
+	before := c.Net.Stats()
+	time.Sleep(d)
+	for i, l := range c.Net.Stats().Links {
+		if l.To == site {
+			n += int64(l.Delivered.Bytes - before.Links[i].Delivered.Bytes)
+		}
+	}
+	return n
+}

@@ -1,0 +1,114 @@
+package grid
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/client"
+)
+
+// A Job is one allgather by ranks on the hosts of a grid.
+type Job struct {
+	Name    string
+	Ranks   []int    // the host of each rank, an index into Grid.Hosts
+	Blocks  [][]byte // what each rank contributes
+	Options client.Options
+	// Context returns the context of a rank's client, which dies when it ends. Nil gives
+	// every rank the one of the call.
+	Context func(rank int) context.Context
+	// Ready, if not nil, is called once, in a goroutine of its own, when all ranks have
+	// joined: the clock of Outcome.Took starts then.
+	Ready func()
+}
+
+// An Outcome is what one rank got from an allgather.
+type Outcome struct {
+	Result []byte
+	Err    error
+	At     time.Time     // when the rank's call returned, well or not
+	Took   time.Duration // from the moment when the last rank was ready; 0 after an error
+	Report *apiv1.Report
+}
+
+// Allgather runs one allgather with rank r on host ranks[r], which contributes
+// blocks[r], and returns what each rank got.
+func (g *Grid) Allgather(ctx context.Context, job string, ranks []int, blocks [][]byte, opts client.Options) []Outcome {
+	return g.Run(ctx, Job{Name: job, Ranks: ranks, Blocks: blocks, Options: opts})
+}
+
+// Run runs j and returns what each rank got. It returns when all ranks have.
+func (g *Grid) Run(ctx context.Context, j Job) []Outcome {
+	out := make([]Outcome, len(j.Ranks))
+	var wg sync.WaitGroup
+	ready := newBarrier(len(j.Ranks))
+	if j.Ready != nil {
+		ready.opened = func() { wg.Go(j.Ready) }
+	}
+	for r := range j.Ranks {
+		rankCtx := ctx
+		if j.Context != nil {
+			rankCtx = j.Context(r)
+		}
+		wg.Go(func() {
+			out[r] = g.rank(rankCtx, &j, r, ready)
+			out[r].At = time.Now()
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// rank is one client process: it joins, waits until all ranks have, and runs one allgather.
+func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *barrier) (o Outcome) {
+	c := g.Client(j.Ranks[rank])
+	defer c.Close()
+	r, err := c.Join(ctx, j.Name, rank, len(j.Ranks))
+	if err != nil {
+		return Outcome{Err: err}
+	}
+	defer r.Close()
+	start, err := ready.wait(ctx)
+	if err != nil {
+		return Outcome{Err: err}
+	}
+	res, err := r.Allgather(ctx, j.Blocks[rank], j.Options)
+	if err != nil {
+		return Outcome{Err: err}
+	}
+	defer res.Close()
+	return Outcome{Result: bytes.Clone(res.Data), Took: time.Since(start), Report: res.Report}
+}
+
+// A barrier opens when n have come.
+type barrier struct {
+	mu     sync.Mutex // guards left
+	left   int
+	open   chan struct{}
+	at     time.Time // set before open is closed
+	opened func()    // called by the last to come; may be nil
+}
+
+func newBarrier(n int) *barrier { return &barrier{left: n, open: make(chan struct{})} }
+
+func (b *barrier) wait(ctx context.Context) (time.Time, error) {
+	b.mu.Lock()
+	b.left--
+	last := b.left == 0
+	b.mu.Unlock()
+	if last {
+		b.at = time.Now()
+		close(b.open)
+		if b.opened != nil {
+			b.opened()
+		}
+	}
+	select {
+	case <-b.open:
+		return b.at, nil
+	case <-ctx.Done():
+		return time.Time{}, context.Cause(ctx)
+	}
+}
