@@ -174,7 +174,11 @@ func (a *Agent) openMap() error {
 	if err != nil {
 		return err
 	}
-	a.mapSync = &mapSync{m: a.netmap, ep: a.endpoint, peers: a.others, busy: func() bool { return a.groups.Busy() }, log: a.log}
+	a.mapSync = &mapSync{
+		m: a.netmap, ep: a.endpoint, peers: a.others, log: a.log,
+		known: func(name string) bool { _, ok := a.members.Resolve(name); return ok || name == a.name },
+		busy:  func() bool { return a.groups.Busy() },
+	}
 	a.endpoint.HandleStreams(lane.StreamMap, a.mapSync.serve)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/lane"
@@ -31,6 +32,7 @@ type mapSync struct {
 	m     *netmap.Map
 	ep    *lane.Endpoint
 	peers func() []string
+	known func(name string) bool // whether the host is a member, alive or not
 	busy  func() bool
 	log   *slog.Logger
 }
@@ -52,11 +54,25 @@ func (s *mapSync) run(ctx context.Context) {
 		if err := s.round(ctx, peer); err != nil && ctx.Err() == nil {
 			s.log.Debug("map exchange failed", "peer", peer, "err", err)
 		}
+		s.forgetStrangers()
 		pause = min(pause*3/2, mapPauseIdle)
 		if now := s.m.Epoch(); now != epoch { // by a peer's news or by our own measurements
 			epoch, pause = now, mapPauseBusy
 		}
 	}
+}
+
+// forgetStrangers drops what was measured by hosts that are no members any more: those
+// that left a day ago, and names that a peer has made up.
+func (s *mapSync) forgetStrangers() {
+	var gone []string
+	for reporter := range s.m.Digest() {
+		if !s.known(reporter) {
+			gone = append(gone, reporter)
+		}
+	}
+	// The digest goes on naming them, so that peers do not send them again.
+	s.m.Forget(time.Now(), gone...)
 }
 
 // round asks peer: digest there, digest and delta back, delta there.
@@ -140,6 +156,8 @@ func (s *mapSync) merge(r *bufio.Reader, peer string) error {
 	if err != nil {
 		return fmt.Errorf("map rows from %s: %w", peer, err)
 	}
+	// A report of a host that gossip does not know yet comes again with the next round.
+	d = slices.DeleteFunc(d, func(r netmap.Report) bool { return !s.known(r.Reporter) })
 	if _, err := s.m.Merge(d, time.Now()); err != nil { // the sound entries were taken; an absurd one is the sender's fault
 		s.log.Warn("map rows refused", "peer", peer, "err", err)
 	}

@@ -8,6 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -39,6 +42,51 @@ func TestFrames(t *testing.T) {
 	}
 	if _, err := readFrame(bufio.NewReader(bytes.NewReader(binary.AppendUvarint(nil, maxMapBytes+1)))); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a frame that is too long: %v", err)
+	}
+}
+
+// TestStrangersRows: rows of hosts that are no members are neither taken nor kept.
+func TestStrangersRows(t *testing.T) {
+	now := time.Now()
+	estimate := netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: netmap.Mbps}
+	theirs, err := netmap.NewMap(netmap.MapConfig{Self: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := netmap.NewMap(netmap.MapConfig{Self: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := netmap.NewMap(netmap.MapConfig{Self: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(theirs.Set("b", "a", estimate, now), stranger.Set("x", "a", estimate, now)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theirs.Merge(stranger.Delta(nil, 0, now), now); err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]bool{"a": true, "b": true}
+	s := &mapSync{m: mine, known: func(n string) bool { return members[n] }, log: discardLog()}
+	delta, err := netmap.AppendDelta(nil, theirs.Delta(mine.Digest(), 0, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wire bytes.Buffer
+	if err := writeFrame(&wire, delta); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.merge(bufio.NewReader(&wire), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if d := mine.Digest(); d["b"] == 0 || d["x"] != 0 {
+		t.Errorf("after the merge: %v, want b's rows and not x's", d)
+	}
+	delete(members, "b")
+	s.forgetStrangers()
+	if d := mine.Delta(nil, 0, now); d.Entries() != 0 {
+		t.Errorf("b is no member any more, and still there: %v", d)
 	}
 }
 
