@@ -58,7 +58,7 @@ func (p *Prober) pinger(ctx context.Context) error {
 		return err
 	}
 	for {
-		peer, ok := p.nextPing(p.look())
+		peer, ok := p.nextPing(p.look(), p.cfg.Busy())
 		if !ok {
 			if err := sleep(ctx, p.jitter(idlePause/4)); err != nil {
 				return err
@@ -86,8 +86,9 @@ func (p *Prober) rttInterval() time.Duration {
 
 // nextPing chooses whom to ping, and marks it as being pinged: first a host of a site
 // of which fewest hosts are connected, so that something is known of every site soon;
-// among equals, the one that has waited longest.
-func (p *Prober) nextPing(peers []Peer) (Peer, bool) {
+// among equals, the one that has waited longest. During an exchange (busy) only those
+// count of whom nothing is known: the others' pings would measure its queues.
+func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 	now := time.Now()
 	connected := make(map[string]bool, len(peers))
 	perSite := make(map[string]int)
@@ -103,7 +104,8 @@ func (p *Prober) nextPing(peers []Peer) (Peer, bool) {
 	due := slices.DeleteFunc(peers, func(q Peer) bool {
 		s := p.peers[q.Name]
 		theirs := !connected[q.Name] && q.Name < p.cfg.Self.Name && now.Sub(s.since) < dialGrace
-		return s.ping.running || now.Before(s.ping.notBefore) || theirs
+		known := !s.ping.notBefore.IsZero()
+		return s.ping.running || now.Before(s.ping.notBefore) || theirs || busy && known
 	})
 	if len(due) == 0 {
 		return Peer{}, false

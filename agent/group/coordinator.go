@@ -30,12 +30,13 @@ type coordinator struct {
 	failed *Failure
 }
 
-// A coordEvent is a message from a host, the end of its conn (err), a new conn, or a plan.
+// A coordEvent is a new conn of a host (first), a message from it, its end (err), or a plan.
 type coordEvent struct {
 	host    string
+	conn    conn
+	first   bool
 	m       message
 	err     error
-	conn    conn
 	planned *plannedOp
 }
 
@@ -87,13 +88,13 @@ func (c *coordinator) post(e coordEvent) bool {
 
 // attach gives the coordinator a member's conn and reads it until it ends.
 func (c *coordinator) attach(a attached) {
-	if !c.post(coordEvent{host: a.host, conn: a.c}) {
+	if !c.post(coordEvent{host: a.host, conn: a.c, first: true}) {
 		a.c.Abort()
 		return
 	}
 	for {
 		m, err := a.c.Recv()
-		if !c.post(coordEvent{host: a.host, m: m, err: err, conn: nil}) || err != nil {
+		if !c.post(coordEvent{host: a.host, conn: a.c, m: m, err: err}) || err != nil {
 			return
 		}
 	}
@@ -154,15 +155,9 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 	switch {
 	case e.planned != nil:
 		c.planned(e.planned)
-	case !slices.Contains(c.hosts, e.host):
-		// No member of this group. What it sent before its conn was refused may still
-		// come out of the conn's buffer: it has no say either.
-		if e.conn != nil {
-			e.conn.Abort()
-		}
-	case e.conn != nil:
-		if c.boxes[e.host] != nil {
-			e.conn.Abort() // a second conn
+	case e.first:
+		if !slices.Contains(c.hosts, e.host) || c.boxes[e.host] != nil {
+			e.conn.Abort() // no member of this group, or a second conn
 			return
 		}
 		b := newOutbox(e.conn)
@@ -170,6 +165,9 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		if !c.g.start(b.run) {
 			e.conn.Abort()
 		}
+	case c.boxes[e.host] == nil || c.boxes[e.host].c != e.conn:
+		// What was sent before its conn was refused may still come out of the conn's
+		// buffer: it has no say.
 	case e.err != nil:
 		if !c.gone[e.host] {
 			c.hostLost(e.host, "its agent cannot be reached ("+e.err.Error()+")")

@@ -55,7 +55,7 @@ func TestPaperGrid(t *testing.T) {
 // probes, rows of the map, pings, gossip, who has joined (60 to 130 KB).
 func once(c *gridtest.Cluster, site string, crossed, size int64) {
 	c.T.Helper()
-	const other = 160 << 10
+	const other = 224 << 10
 	if most := size*118/100 + other; crossed < size || crossed > most {
 		c.T.Errorf("%d bytes came into %s for blocks of %d bytes, want at most %d: did blocks cross twice, or not at all?", crossed, site, size, most)
 	}
