@@ -50,6 +50,13 @@ func (l *testLog) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
+// mute lets nothing reach a test that is over.
+func (l *testLog) mute() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.w = io.Discard
+}
+
 func (l *testLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,6 +87,7 @@ func admit(t *testing.T, first *identity.Identity, host string) *identity.Identi
 func startHost(t *testing.T, id *identity.Identity, change func(*Options), seeds ...*testHost) *testHost {
 	t.Helper()
 	h := &testHost{t: t, id: id, log: &testLog{w: t.Output()}, ended: make(chan error, 1)}
+	t.Cleanup(h.log.mute)
 	h.opts = Options{
 		Identity: id, Version: "test", MapWait: time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", id.Settings.Host),

@@ -11,11 +11,24 @@ import (
 // records with the line as attribute. Levels fall by one: what memberlist calls an
 // error (a state exchange that failed) is daily bread on a WAN, and what an operator
 // must know (joined, failed, left, refused, conflict) this package says itself.
-func newLibraryLog(to *slog.Logger) *log.Logger { return log.New(libraryLog{to}, "", 0) }
+//
+// Once ended is closed nothing is said any more: the library's suspicion timers fire
+// for some seconds after its shutdown.
+func newLibraryLog(to *slog.Logger, ended <-chan struct{}) *log.Logger {
+	return log.New(libraryLog{to, ended}, "", 0)
+}
 
-type libraryLog struct{ to *slog.Logger }
+type libraryLog struct {
+	to    *slog.Logger
+	ended <-chan struct{}
+}
 
 func (l libraryLog) Write(line []byte) (int, error) {
+	select {
+	case <-l.ended:
+		return len(line), nil
+	default:
+	}
 	level, text := parseLine(line)
 	l.to.Log(context.Background(), level, "memberlist", "event", text)
 	return len(line), nil

@@ -218,7 +218,7 @@ func (m *Membership) libraryConfig() *memberlist.Config {
 	c.BindPort = c.AdvertisePort
 	c.Transport = m.transport
 	c.Keyring = m.keys
-	c.Logger = newLibraryLog(m.log)
+	c.Logger = newLibraryLog(m.log, m.ended)
 	c.Delegate = m.delegate
 	c.Events = m.delegate
 	c.Conflict = m.delegate
