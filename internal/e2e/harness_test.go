@@ -20,6 +20,12 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/client"
+
+	// The binary's packages: see readSources.
+	_ "github.com/gridagent/gridagent/agent"
+	_ "github.com/gridagent/gridagent/agent/client"
+	_ "github.com/gridagent/gridagent/exchange/planner"
+	_ "github.com/gridagent/gridagent/internal/demo"
 )
 
 // binary is the program under test, built by TestMain.
@@ -35,12 +41,32 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "gridagent")
+	if err := readSources(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	out, err := exec.Command("go", "build", raceFlag, "-o", binary, "../../cmd/gridagent").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "build gridagent: %v\n%s", err, out)
 		return 1
 	}
 	return m.Run()
+}
+
+// readSources reads the files of the command, which go test takes note of: without it,
+// and without the imports above, it would not know that they have changed, and repeat
+// an old result.
+func readSources() error {
+	names, err := filepath.Glob("../../cmd/gridagent/*.go")
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if _, err := os.ReadFile(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A process is one gridagent under way.
