@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ and the same message.`,
 	out := cmd.Flags().String("out", "", "file to write")
 	force := cmd.Flags().Bool("force", false, "replace --out if it exists")
 	algorithm := cmd.Flags().String("algorithm", "auto", "how to schedule, the same at every rank; auto leaves it to the agent")
-	timeout := cmd.Flags().Duration("timeout", 0, "give up after this time, counted from the forming of the group; 0 means never")
+	timeout := cmd.Flags().Duration("timeout", 0, "give up if the group has not formed within this time, or if the operation then takes longer; 0 means never")
 	noProgress := cmd.Flags().Bool("no-progress", false, "no progress bar (there is none anyway unless standard error is a terminal)")
 	markRequired(cmd, "job", "rank", "ranks", "in", "out")
 	setting(cmd, "algorithm", "no-progress")
@@ -76,15 +77,48 @@ and the same message.`,
 
 func allgather(ctx context.Context, agent *client.Client, job string, rank, ranks int, in, out string, opts client.Options) (*apiv1.Report, error) {
 	defer agent.Close()
-	r, err := agent.Join(ctx, job, rank, ranks)
+	live, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	r, err := join(live, giveUp, agent, job, rank, ranks, opts.Timeout)
 	if err != nil {
-		return nil, callError(ctx, err)
+		return nil, err
 	}
 	report, err := r.AllgatherFile(ctx, in, out, opts)
 	if err != nil {
 		err = callError(ctx, err)
 	}
 	return report, errors.Join(err, r.Close())
+}
+
+// A formingError means that not all ranks have come in time.
+type formingError struct {
+	present, ranks int
+	limit          time.Duration
+}
+
+func (e *formingError) Error() string {
+	return fmt.Sprintf("the group has not formed within %v: %d of %d ranks are there", e.limit, e.present, e.ranks)
+}
+
+// join enters the group; limit bounds the wait for the other ranks, 0 does not. The rank
+// lives as long as ctx, so the limit ends ctx, by giveUp, only while the group forms.
+func join(ctx context.Context, giveUp func(), agent *client.Client, job string, rank, ranks int, limit time.Duration) (*client.Rank, error) {
+	inTime := func() bool { return true }
+	if limit > 0 {
+		inTime = time.AfterFunc(limit, giveUp).Stop
+	}
+	var present atomic.Int64
+	r, err := agent.Join(ctx, job, rank, ranks, client.JoinOptions{Waiting: func(n int) { present.Store(int64(n)) }})
+	switch {
+	case !inTime():
+		if err == nil { // it formed at the last moment
+			r.Close()
+		}
+		return nil, &formingError{int(present.Load()), ranks, limit}
+	case err != nil:
+		return nil, callError(ctx, err)
+	}
+	return r, nil
 }
 
 // callError prefers our own Ctrl-C over the broken call that it caused.

@@ -40,12 +40,13 @@ func (a *app) report(err error, parsed bool) int {
 	var unreachable *unreachableError
 	var gone *goneError
 	var group *client.GroupError
+	var forming *formingError
 	switch {
 	case errors.As(err, &usage) || !parsed:
 		status = exitUsage
 	case errors.As(err, &unreachable) || errors.As(err, &gone):
 		status = exitUnreachable
-	case errors.As(err, &group):
+	case errors.As(err, &group), errors.As(err, &forming):
 		status = exitGroup
 	case errors.Is(err, context.Canceled):
 		// Only our own signal context is cancelled before a deadline.
