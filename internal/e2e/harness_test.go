@@ -21,7 +21,7 @@ import (
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/client"
 
-	// The binary's packages: see readSources.
+	// The binary's packages: see TestSources.
 	_ "github.com/gridagent/gridagent/agent"
 	_ "github.com/gridagent/gridagent/agent/client"
 	_ "github.com/gridagent/gridagent/exchange/planner"
@@ -41,10 +41,6 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "gridagent")
-	if err := readSources(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	out, err := exec.Command("go", "build", raceFlag, "-o", binary, "../../cmd/gridagent").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "build gridagent: %v\n%s", err, out)
@@ -53,20 +49,19 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// readSources reads the files of the command, which go test takes note of: without it,
-// and without the imports above, it would not know that they have changed, and repeat
-// an old result.
-func readSources() error {
+// TestSources reads the files of the command, which go test takes note of (only from
+// within a test): without it, and without the imports above, it would not know that they
+// have changed, and repeat an old result.
+func TestSources(t *testing.T) {
 	names, err := filepath.Glob("../../cmd/gridagent/*.go")
-	if err != nil {
-		return err
+	if err != nil || len(names) == 0 {
+		t.Fatalf("sources of the command: %d, %v", len(names), err)
 	}
 	for _, n := range names {
 		if _, err := os.ReadFile(n); err != nil {
-			return err
+			t.Error(err)
 		}
 	}
-	return nil
 }
 
 // A process is one gridagent under way.
