@@ -165,6 +165,16 @@ func (t *Topology) hang() error {
 // Hosts returns the host names in rank order. The caller must not modify the slice.
 func (t *Topology) Hosts() []string { return t.hosts }
 
+// Switches returns the switch names. The caller must not modify the slice.
+func (t *Topology) Switches() []string { return t.switches }
+
+// Adjacent returns the switches that switch s is cabled to, in the order of the file.
+// The caller must not modify the slice.
+func (t *Topology) Adjacent(s int) []int { return t.neighbours[s] }
+
+// Home returns the switch that host h hangs on.
+func (t *Topology) Home(h int) int { return t.home[h] }
+
 // Bandwidth returns the rate of every link, if the file says it.
 func (t *Topology) Bandwidth() (netmap.BytesPerSec, bool) { return t.bandwidth, t.bandwidth > 0 }
 
