@@ -19,12 +19,17 @@ func explainBound(b plan.Bound, s *netmap.Snapshot, names []string) string {
 			}
 			into += names[p]
 		}
+		into = "into " + into
+	case b.Trunk != nil:
+		into = "over " + b.Trunk.From + "→" + b.Trunk.To
+	case b.Host >= 0 && b.Out:
+		into = "out of host " + s.Host(b.Host).Name
 	case b.Host >= 0:
-		into = "host " + s.Host(b.Host).Name
+		into = "into host " + s.Host(b.Host).Name
 	default:
 		return "0s: nothing moves"
 	}
-	return fmt.Sprintf("%s: %s into %s at %s Mbit/s", formatSeconds(b.Seconds), formatBytes(b.Bytes), into, significant(b.Rate.Mbps()))
+	return fmt.Sprintf("%s: %s %s at %s Mbit/s", formatSeconds(b.Seconds), formatBytes(b.Bytes), into, significant(b.Rate.Mbps()))
 }
 
 // poolNames names the leaf pools: by their site where it is the pool's own, else by the

@@ -28,24 +28,51 @@ type HostPortInput struct {
 	Port     netmap.BytesPerSec // rate at which it can
 }
 
-// A Bound is the least time that any schedule of an allgather could take, and why.
+// A Bound is the least time that any schedule of a collective could take, and why.
 type Bound struct {
 	Seconds float64
-	Set     []int // the pools of the binding set, ascending; nil where a host binds
-	Host    int   // the binding host; -1 where a set of pools binds, or nothing moves
-	Bytes   int64 // that must get into the set, or the host
+	Set     []int // the pools of the binding set, ascending; nil where something else binds
+	Host    int   // the binding host; -1 where something else binds, or nothing moves
+	Out     bool  // the host's port out binds, not the one in
+	Trunk   *Trunk
+	Bytes   int64 // that must get into the set or the host, out of the host, or over the trunk
 	Rate    netmap.BytesPerSec
+}
+
+// take makes b the bound of c's place if that takes longer. It returns ErrUnreachable
+// where c has bytes and no rate.
+func (b *Bound) take(c Bound) error {
+	if c.Bytes == 0 {
+		return nil
+	}
+	if c.Rate == 0 {
+		return fmt.Errorf("%s: %w", c.place(), ErrUnreachable)
+	}
+	if c.Seconds = float64(c.Bytes) / float64(c.Rate); c.Seconds > b.Seconds {
+		*b = c
+	}
+	return nil
+}
+
+// place says which bytes have to go where.
+func (b Bound) place() string {
+	switch {
+	case b.Set != nil:
+		return fmt.Sprintf("%d bytes into pools %v", b.Bytes, b.Set)
+	case b.Trunk != nil:
+		return fmt.Sprintf("%d bytes over %s→%s", b.Bytes, b.Trunk.From, b.Trunk.To)
+	case b.Out:
+		return fmt.Sprintf("%d bytes out of host %d", b.Bytes, b.Host)
+	}
+	return fmt.Sprintf("%d bytes into host %d", b.Bytes, b.Host)
 }
 
 // String says what binds: "12.3 s: 524288 bytes into pools [1 2] at 0.34 Mbit/s".
 func (b Bound) String() string {
-	switch {
-	case b.Set != nil:
-		return fmt.Sprintf("%.6g s: %d bytes into pools %v at %.6g Mbit/s", b.Seconds, b.Bytes, b.Set, b.Rate.Mbps())
-	case b.Host >= 0:
-		return fmt.Sprintf("%.6g s: %d bytes into host %d at %.6g Mbit/s", b.Seconds, b.Bytes, b.Host, b.Rate.Mbps())
+	if b.Bytes == 0 {
+		return "0 s: nothing moves"
 	}
-	return "0 s: nothing moves"
+	return fmt.Sprintf("%.6g s: %s at %.6g Mbit/s", b.Seconds, b.place(), b.Rate.Mbps())
 }
 
 // AllgatherBound returns the largest of
@@ -65,14 +92,8 @@ func AllgatherBound(in BoundInput) (Bound, error) {
 	}
 	best := Bound{Host: -1}
 	for h, host := range in.Hosts {
-		if host.Incoming == 0 {
-			continue
-		}
-		if host.Port == 0 {
-			return Bound{}, fmt.Errorf("allgather bound: %d bytes into host %d: %w", host.Incoming, h, ErrUnreachable)
-		}
-		if s := float64(host.Incoming) / float64(host.Port); s > best.Seconds {
-			best = Bound{Seconds: s, Host: h, Bytes: host.Incoming, Rate: host.Port}
+		if err := best.take(Bound{Host: h, Bytes: host.Incoming, Rate: host.Port}); err != nil {
+			return Bound{}, fmt.Errorf("allgather bound: %w", err)
 		}
 	}
 	// Single pools first: mostly one of them binds, and then each cut below only confirms it.
@@ -102,14 +123,8 @@ func AllgatherBound(in BoundInput) (Bound, error) {
 // improve takes set if its ratio is larger.
 func (b *Bound) improve(in *BoundInput, set []int) error {
 	bytes, rate := in.ratio(set)
-	if bytes == 0 {
-		return nil
-	}
-	if rate == 0 {
-		return fmt.Errorf("allgather bound: %d bytes into pools %v: %w", bytes, set, ErrUnreachable)
-	}
-	if s := float64(bytes) / float64(rate); s > b.Seconds {
-		*b = Bound{Seconds: s, Set: set, Host: -1, Bytes: bytes, Rate: rate}
+	if err := b.take(Bound{Set: set, Host: -1, Bytes: bytes, Rate: rate}); err != nil {
+		return fmt.Errorf("allgather bound: %w", err)
 	}
 	return nil
 }
@@ -203,18 +218,20 @@ func (b Bound) Explain(hosts []string, pools [][]int) string {
 		}
 		return "{" + strings.Join(names, " ") + "}"
 	}
-	into := ""
+	way := ""
 	switch {
 	case b.Set != nil:
 		var parts []string
 		for _, x := range slices.Sorted(slices.Values(b.Set)) {
 			parts = append(parts, list(pools[x]))
 		}
-		into = strings.Join(parts, " ")
+		way = "into " + strings.Join(parts, " ")
+	case b.Host >= 0 && b.Out:
+		way = "out of host " + hosts[b.Host]
 	case b.Host >= 0:
-		into = "host " + hosts[b.Host]
+		way = "into host " + hosts[b.Host]
 	default:
 		return b.String()
 	}
-	return fmt.Sprintf("%.6g s: %d bytes into %s at %.6g Mbit/s", b.Seconds, b.Bytes, into, b.Rate.Mbps())
+	return fmt.Sprintf("%.6g s: %d bytes %s at %.6g Mbit/s", b.Seconds, b.Bytes, way, b.Rate.Mbps())
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +21,74 @@ type Network struct {
 	Pipe    []netmap.BytesPerSec // P×P, [from*P+to]; the diagonal is not read: a pool has no pipe inside
 	Ceiling []netmap.BytesPerSec // N×N, [from*N+to]: what one pair gets at most
 	Latency []time.Duration      // N×N, [from*N+to], one way
+
+	// Trunks are links that hosts share inside pools, such as those between switches.
+	// Beside them every host has its ports.
+	Trunks []Trunk
+}
+
+// A Trunk is a directed link that parts the hosts in two: all traffic from the others
+// to those behind it crosses it.
+type Trunk struct {
+	From, To string // names of the nodes at its ends
+	Rate     netmap.BytesPerSec
+	Behind   []int // hosts, ascending
+}
+
+// NetworkOfTopology is the network of a switch tree: one pool, every port and every
+// link between switches at the rate of the file, every pair of hosts one latency
+// apart. It fails where the file says no rate.
+func NetworkOfTopology(t *Topology, latency time.Duration) (*Network, error) {
+	rate, ok := t.Bandwidth()
+	if !ok {
+		return nil, errors.New("network: the switch tree has no bandwidth_mbps, and without it nothing takes any time")
+	}
+	n := len(t.hosts)
+	net := &Network{
+		Hosts:   t.hosts,
+		Pool:    make([]int, n),
+		Egress:  slices.Repeat([]netmap.BytesPerSec{rate}, n),
+		Ingress: slices.Repeat([]netmap.BytesPerSec{rate}, n),
+		Pipe:    make([]netmap.BytesPerSec, 1),
+		Ceiling: slices.Repeat([]netmap.BytesPerSec{rate}, n*n),
+		Latency: slices.Repeat([]time.Duration{latency}, n*n),
+		Trunks:  t.trunks(rate),
+	}
+	return net, nil
+}
+
+// trunks returns both directions of every link between switches that has hosts on both sides.
+func (t *Topology) trunks(rate netmap.BytesPerSec) []Trunk {
+	n := len(t.hosts)
+	var trunks []Trunk
+	for s := range t.switches {
+		v := n + s
+		if t.parent[v] < 0 {
+			continue
+		}
+		var below, above []int
+		for h := range n {
+			if t.under(h, v) {
+				below = append(below, h)
+			} else {
+				above = append(above, h)
+			}
+		}
+		if len(below) == 0 || len(above) == 0 {
+			continue
+		}
+		down, up := t.name(t.parent[v]), t.name(v)
+		trunks = append(trunks, Trunk{From: down, To: up, Rate: rate, Behind: below}, Trunk{From: up, To: down, Rate: rate, Behind: above})
+	}
+	return trunks
+}
+
+// under reports whether node v is on the way from host h to the root.
+func (t *Topology) under(h, v int) bool {
+	for h >= 0 && t.depth[h] > t.depth[v] {
+		h = t.parent[h]
+	}
+	return h == v
 }
 
 // Pools returns P.
@@ -101,42 +170,4 @@ func poolOf(n int, pools [][]int) ([]int, error) {
 		return nil, fmt.Errorf("host %d is in no pool", h)
 	}
 	return pool, nil
-}
-
-// AllgatherBound returns the bound of an allgather over n in which host i contributes
-// sizes[i] bytes. See [AllgatherBound].
-func (n *Network) AllgatherBound(sizes []int64) (Bound, error) {
-	if err := n.check(n.Hosts); err != nil {
-		return Bound{}, fmt.Errorf("allgather bound: %w", err)
-	}
-	if len(sizes) != len(n.Pool) {
-		return Bound{}, fmt.Errorf("allgather bound: %d sizes for %d hosts", len(sizes), len(n.Pool))
-	}
-	pools := n.Pools()
-	in := BoundInput{Bytes: make([]int64, pools), Capacity: make([][]netmap.BytesPerSec, pools)}
-	var total int64
-	for h, size := range sizes {
-		if size < 0 || size > maxBytes {
-			return Bound{}, fmt.Errorf("allgather bound: size %d of host %d is not in 0…%d", size, h, int64(maxBytes))
-		}
-		in.Bytes[n.Pool[h]] += size
-		total += size
-	}
-	for a := range pools {
-		in.Capacity[a] = n.Pipe[a*pools : (a+1)*pools]
-	}
-	for h, size := range sizes {
-		in.Hosts = append(in.Hosts, HostPortInput{Incoming: total - size, Port: n.Ingress[h]})
-	}
-	return AllgatherBound(in)
-}
-
-// SnapshotBound returns the bound of an allgather over the hosts of s, partitioned
-// into pools, in which host i contributes sizes[i] bytes. The capacities are those of [NetworkOf].
-func SnapshotBound(s *netmap.Snapshot, pools [][]int, sizes []int64) (Bound, error) {
-	n, err := NetworkOf(s, pools, 1)
-	if err != nil {
-		return Bound{}, fmt.Errorf("allgather bound: %w", err)
-	}
-	return n.AllgatherBound(sizes)
 }

@@ -12,6 +12,15 @@ const (
 // All is the Dest of an allgather block: every rank wants it.
 const All = -1
 
+// What [Transfer.Sync] can say: when an entry of After that brings the transfer no data
+// counts as complete, and who tells whom.
+const (
+	SyncSender   = "sender"   // its data have left its source, which tells the later source
+	SyncReceiver = "receiver" // its data have arrived, and its destination tells the later source
+	SyncDummy    = "dummy"    // as receiver, by a message in place of the data
+	SyncBarrier  = "barrier"  // it is complete, and so are all others of its phase, everywhere
+)
+
 // A Block is what one rank contributes (allgather: Dest is [All]) or sends to one
 // other rank (alltoall). Origin and Dest index [Plan.Hosts].
 type Block struct {
@@ -31,8 +40,8 @@ type Transfer struct {
 	// After lists the transfers that must be complete before this one starts:
 	// data dependencies and synchronisations.
 	After []int `json:"after"`
-	// Sync names the synchronisation that the non-data entries of After come from
-	// (sender, receiver, dummy, barrier); empty where there are none.
+	// Sync names the synchronisation that the non-data entries of After come from, one of
+	// [SyncSender] and its like; empty where there are none, or none has a name.
 	Sync string `json:"sync,omitempty"`
 	// Start and End are predicted seconds from the start of the collective.
 	Start float64 `json:"start"`

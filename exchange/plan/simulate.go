@@ -19,9 +19,10 @@ type SimOptions struct {
 	// Overtake lets what is ready pass what waits for data or a synchronisation before
 	// it in the queue to the same destination. False is a strict queue.
 	Overtake bool
-	// Notice charges a synchronisation for the way of the news: from the host where the
-	// earlier transfer ended to the host that starts the later one, one latency. False
-	// is the model of the papers, in which hosts know at once.
+	// Notice charges a synchronisation for the way of the news, one latency to the host
+	// that starts the later transfer: from the source of the earlier one when its last
+	// byte has left, where Sync of the later is [SyncSender]; else from its destination when it is
+	// complete. False is the model of the papers, in which hosts know of completion at once.
 	Notice bool
 }
 

@@ -15,7 +15,7 @@ type simulation struct {
 	pairs  []*flow // ordered pairs of hosts with transfers, by first use in queue order
 	active []*flow // those that send now: a heap, the one that is done first on top
 
-	share   *fairShare // resources are N ports out, N ports in, P×P pipes
+	share   *fairShare // resources are N ports out, N ports in, P×P pipes, trunks
 	changed bool       // the set of active flows is not the one that rates were computed for
 	events  eventQueue
 	net     *Network
@@ -25,17 +25,18 @@ type simulation struct {
 
 // A job is the progress of one transfer.
 type job struct {
-	flow    *flow
-	needs   []supply // per block; nil with whole blocks
-	waits   int      // After entries (and deliverers, with whole blocks) not complete
-	chunks  int
-	sent    int
-	arrived int
-	block   int     // the block that the next chunk belongs to
-	ends    []int32 // per block: the chunk after its last; nil with whole blocks
-	next    []int32 // jobs that wait for this one to be complete
-	feeds   []int32 // jobs that take chunks from this one
-	latency float64
+	flow     *flow
+	needs    []supply // per block; nil with whole blocks
+	waits    int      // After entries (and deliverers, with whole blocks) not complete
+	chunks   int
+	sent     int
+	arrived  int
+	block    int     // the block that the next chunk belongs to
+	ends     []int32 // per block: the chunk after its last; nil with whole blocks
+	next     []int32 // jobs that wait for this one to be complete
+	nextSent []int32 // jobs that wait for its last byte to leave
+	feeds    []int32 // jobs that take chunks from this one
+	latency  float64
 }
 
 // offset returns the place of the next chunk in its block.
@@ -225,6 +226,9 @@ func (s *simulation) sent(f *flow, j int) {
 	if job.sent == job.chunks {
 		at := slices.Index(f.queue, j)
 		f.queue = slices.Delete(f.queue, at, at+1)
+		for _, k := range job.nextSent {
+			s.events.push(event{at: s.now + s.notice(f.src, s.jobs[k].flow), job: k, release: true})
+		}
 	}
 	s.events.push(event{at: s.now + job.latency, job: int32(j)})
 }
@@ -249,7 +253,7 @@ func (s *simulation) handle(e event) {
 	s.result.End[e.job] = at
 	s.result.Makespan = max(s.result.Makespan, at)
 	for _, k := range job.next {
-		s.events.push(event{at: at + s.notice(job.flow, s.jobs[k].flow), job: k, release: true})
+		s.events.push(event{at: at + s.notice(job.flow.dst, s.jobs[k].flow), job: k, release: true})
 	}
 }
 

@@ -41,6 +41,9 @@ func newSimulation(p *Plan, net *Network, opts SimOptions) (*simulation, error) 
 			capacity = append(capacity, float64(r))
 		}
 	}
+	for _, t := range net.Trunks {
+		capacity = append(capacity, float64(t.Rate))
+	}
 	s.share = newFairShare(capacity, s.pairs)
 	if err := s.countChunks(); err != nil {
 		return nil, err
@@ -71,12 +74,38 @@ func (n *Network) check(hosts []string) error {
 			}
 		}
 	}
+	for _, t := range n.Trunks {
+		if err := t.check(h); err != nil {
+			return fmt.Errorf("network: %w", err)
+		}
+	}
 	for _, l := range n.Latency {
 		if l < 0 {
 			return fmt.Errorf("network: a latency of %v", l)
 		}
 	}
 	return nil
+}
+
+func (t *Trunk) check(hosts int) error {
+	if !isRate(t.Rate) || t.Rate == 0 {
+		return fmt.Errorf("trunk %s→%s at %v B/s", t.From, t.To, float64(t.Rate))
+	}
+	last := -1
+	for _, h := range t.Behind {
+		if h <= last || h >= hosts {
+			return fmt.Errorf("trunk %s→%s has host %d of %d behind it, after host %d", t.From, t.To, h, hosts, last)
+		}
+		last = h
+	}
+	return nil
+}
+
+// crossed reports whether the way from host a to host b leads over t.
+func (t *Trunk) crossed(a, b int) bool {
+	_, from := slices.BinarySearch(t.Behind, a)
+	_, to := slices.BinarySearch(t.Behind, b)
+	return to && !from
 }
 
 func head(names []string) []string { return names[:min(len(names), 3)] }
@@ -98,6 +127,11 @@ func (s *simulation) layQueues(order []int) error {
 				resources: []int{t.Src, n + t.Dst}}
 			if from != to {
 				f.resources = append(f.resources, 2*n+f.pool)
+			}
+			for k, trunk := range s.net.Trunks {
+				if trunk.crossed(t.Src, t.Dst) {
+					f.resources = append(f.resources, 2*n+pools*pools+k)
+				}
 			}
 			pairs[t.Src*n+t.Dst] = f
 			s.pairs = append(s.pairs, f)
@@ -181,19 +215,30 @@ func (s *simulation) link() error {
 			}
 		}
 		for _, a := range t.After {
-			if s.opts.Notice && s.plan.Transfers[a].Dst != t.Src && !s.measured(s.plan.Transfers[a].Dst, t.Src) {
-				return fmt.Errorf("news for transfer %d of %d, %s→%s: %w", i, a, s.plan.Hosts[s.plan.Transfers[a].Dst], s.plan.Hosts[t.Src], netmap.ErrNotMeasured)
+			teller := s.plan.Transfers[a].Dst
+			early := s.opts.Notice && t.Sync == SyncSender && seen[a] != i+1
+			if early {
+				teller = s.plan.Transfers[a].Src
 			}
-			wait(i, a)
+			if s.opts.Notice && teller != t.Src && !s.measured(teller, t.Src) {
+				return fmt.Errorf("news for transfer %d of %d, %s→%s: %w", i, a, s.plan.Hosts[teller], s.plan.Hosts[t.Src], netmap.ErrNotMeasured)
+			}
+			if early {
+				seen[a] = i + 1
+				s.jobs[i].waits++
+				s.jobs[a].nextSent = append(s.jobs[a].nextSent, int32(i))
+			} else {
+				wait(i, a)
+			}
 		}
 	}
 	return nil
 }
 
-// notice returns how long the news that a transfer on a is complete takes to the host that begins one on b.
-func (s *simulation) notice(a, b *flow) float64 {
-	if !s.opts.Notice || a.dst == b.src {
+// notice returns how long news take from host teller to the host that begins a transfer on f.
+func (s *simulation) notice(teller int, f *flow) float64 {
+	if !s.opts.Notice || teller == f.src {
 		return 0
 	}
-	return s.net.Latency[a.dst*len(s.plan.Hosts)+b.src].Seconds()
+	return s.net.Latency[teller*len(s.plan.Hosts)+f.src].Seconds()
 }

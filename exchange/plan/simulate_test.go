@@ -128,6 +128,13 @@ func TestSimulateClosedForms(t *testing.T) {
 			p.add(0, 1, []Block{{0, 3}})
 			p.add(0, 2, []Block{{0, 2}}, 0) // n0 hears from n1
 		}, 500, []float64{0.6, 1.3}},
+		{"a sender tells when the last byte has left", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50, Notice: true}, func(p *Plan) {
+			p.add(0, 1, []Block{{0, 3}})
+			p.add(2, 3, []Block{{2, 3}}, 0) // n2 hears from n0
+			p.Transfers[1].Sync = SyncSender
+			p.add(0, 2, []Block{{0, 2}}, 0)
+			p.Transfers[2].Sync = SyncSender
+		}, 500, []float64{0.6, 1.2, 1.1}},
 		{"a strict queue waits", homogeneous(hostNames(4), 1000, 0), SimOptions{}, func(p *Plan) {
 			p.add(0, 1, []Block{{0, 2}})
 			p.add(1, 2, []Block{{0, 2}}, 0)
