@@ -49,9 +49,10 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 			}
 		}
 		return fmt.Errorf("%w: done with transfer %d, which host %d does not receive from here", errMalformed, f.number, p.index)
-	case frameSeen:
+	case frameSeen, frameLeftSeen:
+		m := milestone{f.number, f.kind == frameLeftSeen}
 		for _, t := range p.tokens {
-			if t.transfer == f.number && t.ready {
+			if t.milestone == m && t.ready {
 				x.seen(p, t)
 				return nil
 			}
@@ -93,7 +94,8 @@ func (x *run) confirm(s *send) {
 		sb.sent, sb.by = nil, nil
 		x.release(sb.b)
 	}
-	x.fulfil(s.ID)
+	x.departed(s)
+	x.reached(milestone{s.ID, false})
 	x.closeOne(s.to)
 }
 

@@ -9,14 +9,14 @@ import (
 )
 
 // partVersion is the first byte of an encoded part.
-const partVersion = 1
+const partVersion = 2
 
 // AppendTo appends the encoding of p to dst. p must be valid.
 //
 // A part crosses links of 1 Mbit/s while nothing else moves, so names share their
 // front with the previous one, and numbers are varints of differences: version, id,
 // collective, hosts, self, chunk, blocks (number gap, size difference, role), sends
-// (id difference, host, block differences, waits), recvs likewise.
+// (id difference, host, block differences, waits, hosts to tell), recvs likewise.
 func (p *Part) AppendTo(dst []byte) []byte {
 	dst = append(dst, partVersion)
 	dst = append(dst, p.ID[:]...)
@@ -67,8 +67,13 @@ func (p *Part) AppendTo(dst []byte) []byte {
 		for _, w := range s.Waits {
 			d(w.Transfer, last)
 			last = w.Transfer
-			u(w.Host)
+			if w.Left {
+				u(2*w.Host + 1)
+			} else {
+				u(2 * w.Host)
+			}
 		}
+		list(s.Notify)
 	}
 	u(len(p.Recvs))
 	id = 0
@@ -278,7 +283,7 @@ func (r *partReader) blocks(p *Part) {
 }
 
 func (r *partReader) sends(p *Part) {
-	p.Sends = make([]Send, r.count(4))
+	p.Sends = make([]Send, r.count(5))
 	id := 0
 	for i := range p.Sends {
 		s := &p.Sends[i]
@@ -291,9 +296,12 @@ func (r *partReader) sends(p *Part) {
 		}
 		last := s.ID
 		for k := range s.Waits {
-			s.Waits[k] = Wait{Transfer: r.diff(last, maxTransfers), Host: r.num(maxHosts)}
+			s.Waits[k] = Wait{Transfer: r.diff(last, maxTransfers)}
 			last = s.Waits[k].Transfer
+			host := r.num(2 * maxHosts)
+			s.Waits[k].Host, s.Waits[k].Left = host/2, host%2 == 1
 		}
+		s.Notify = r.list(maxHosts)
 		if r.err != nil {
 			return
 		}

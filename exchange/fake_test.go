@@ -110,6 +110,7 @@ type fakeStream struct {
 	in, out *half
 	tamper  func(p []byte) []byte // sees each write; nil leaves it alone
 	pause   func()                // before each write; nil for none
+	lag     func()                // before each read; nil for none
 }
 
 func fakePair(limit int) (a, b *fakeStream) {
@@ -117,7 +118,12 @@ func fakePair(limit int) (a, b *fakeStream) {
 	return &fakeStream{in: x, out: y}, &fakeStream{in: y, out: x}
 }
 
-func (s *fakeStream) Read(p []byte) (int, error) { return s.in.read(p) }
+func (s *fakeStream) Read(p []byte) (int, error) {
+	if s.lag != nil {
+		s.lag()
+	}
+	return s.in.read(p)
+}
 func (s *fakeStream) Write(p []byte) (int, error) {
 	if s.pause != nil {
 		s.pause()
@@ -155,6 +161,7 @@ type fakeGrid struct {
 	stream func(from, to string, s *fakeStream)
 	mu     sync.Mutex // held while stream is called: it draws from one generator
 	limit  int
+	lag    func() // before each read of an accepted stream; nil for none
 }
 
 func newFakeGrid(t *testing.T, hosts []string, edit func(*Config)) *fakeGrid {
@@ -178,6 +185,7 @@ func (g *fakeGrid) open(ctx context.Context, from, to string) (Stream, error) {
 		return nil, err
 	}
 	a, b := fakePair(g.limit)
+	b.lag = g.lag
 	if g.stream != nil {
 		g.mu.Lock()
 		g.stream(from, to, a)

@@ -148,6 +148,9 @@ func (x *run) write(p *peer, l *outLane) error {
 			}
 			_, err = l.stream.Write(f.appendTo(buf[:0]))
 		}
+		if w.sb != nil {
+			x.written(w.sb.s, err)
+		}
 		if err != nil {
 			return err
 		}

@@ -45,11 +45,20 @@ type Block struct {
 	Role Role
 }
 
-// A Wait is a synchronisation: transfer Transfer, which ends at host Host, must be
-// complete before the transfer that waits may start.
+// A Wait is a synchronisation: transfer Transfer must be complete, or with Left its data
+// must have left, before the transfer that waits may start.
 type Wait struct {
 	Transfer int
-	Host     int // index in Part.Hosts
+	Host     int  // index in Part.Hosts: the host that tells, where Transfer ends, or starts with Left
+	Left     bool // the data have been handed to the network at their source
+}
+
+func (w Wait) milestone() milestone { return milestone{w.Transfer, w.Left} }
+
+// A milestone of a transfer is that it is complete, or that its data have left.
+type milestone struct {
+	transfer int
+	left     bool
 }
 
 // A Send is a transfer from this host.
@@ -58,6 +67,9 @@ type Send struct {
 	Dst    int   // index in Part.Hosts
 	Blocks []int // indexes in Part.Blocks
 	Waits  []Wait
+	// Notify lists the hosts (indexes in Part.Hosts) that are told by a token when the
+	// data of this transfer have left, ascending.
+	Notify []int
 }
 
 // A Recv is a transfer to this host.
@@ -242,12 +254,8 @@ func (p *Part) checkRecvs() error {
 			}
 			from[b] = true
 		}
-		prev := -1
-		for _, h := range r.Notify {
-			if h <= prev || h >= len(p.Hosts) || h == p.Self || h == r.Src {
-				return fmt.Errorf("transfer %d notifies host %d", r.ID, h)
-			}
-			prev = h
+		if err := p.checkNotify(r.ID, r.Notify, r.Src); err != nil {
+			return err
 		}
 	}
 	for i, b := range p.Blocks {
@@ -272,6 +280,9 @@ func (p *Part) checkSends() error {
 			return fmt.Errorf("transfer %d twice", s.ID)
 		}
 		ids[s.ID] = true
+		if err := p.checkNotify(s.ID, s.Notify, p.Self); err != nil {
+			return err
+		}
 		for _, b := range s.Blocks {
 			if p.Blocks[b].Origin == s.Dst {
 				return fmt.Errorf("transfer %d takes a block back to its origin %d", s.ID, s.Dst)
@@ -281,33 +292,49 @@ func (p *Part) checkSends() error {
 	return nil
 }
 
+// checkNotify checks the hosts that are told of transfer id; neither this host nor
+// knows needs to be.
+func (p *Part) checkNotify(id int, hosts []int, knows int) error {
+	prev := -1
+	for _, h := range hosts {
+		if h <= prev || h >= len(p.Hosts) || h == p.Self || h == knows {
+			return fmt.Errorf("transfer %d notifies host %d", id, h)
+		}
+		prev = h
+	}
+	return nil
+}
+
 func (p *Part) checkWaits() error {
-	// ends says at which host a transfer ends, as far as this part tells.
-	ends := make(map[int]int)
+	// tellers says which host knows of a milestone first, as far as this part tells.
+	tellers := make(map[milestone]int)
 	for _, r := range p.Recvs {
-		ends[r.ID] = p.Self
+		tellers[milestone{r.ID, false}] = p.Self
+		tellers[milestone{r.ID, true}] = r.Src
 	}
 	for _, s := range p.Sends {
-		ends[s.ID] = s.Dst
+		tellers[milestone{s.ID, false}] = s.Dst
+		tellers[milestone{s.ID, true}] = p.Self
 	}
 	for _, s := range p.Sends {
-		seen := make(map[int]bool, len(s.Waits))
+		seen := make(map[milestone]bool, len(s.Waits))
 		for _, w := range s.Waits {
-			if w.Transfer < 0 || w.Transfer >= maxTransfers || w.Transfer == s.ID || seen[w.Transfer] {
+			m := w.milestone()
+			if w.Transfer < 0 || w.Transfer >= maxTransfers || w.Transfer == s.ID || seen[m] {
 				return fmt.Errorf("transfer %d waits for transfer %d", s.ID, w.Transfer)
 			}
-			seen[w.Transfer] = true
+			seen[m] = true
 			if w.Host < 0 || w.Host >= len(p.Hosts) {
 				return fmt.Errorf("transfer %d waits for host %d of %d", s.ID, w.Host, len(p.Hosts))
 			}
-			host, known := ends[w.Transfer]
+			teller, known := tellers[m]
 			if !known {
 				if w.Host == p.Self {
-					return fmt.Errorf("transfer %d waits for transfer %d, which does not end here", s.ID, w.Transfer)
+					return fmt.Errorf("transfer %d waits for transfer %d, which this host has no part in", s.ID, w.Transfer)
 				}
-				ends[w.Transfer] = w.Host
-			} else if host != w.Host {
-				return fmt.Errorf("transfer %d waits for transfer %d to end at host %d, it ends at %d", s.ID, w.Transfer, w.Host, host)
+				tellers[m] = w.Host
+			} else if teller != w.Host {
+				return fmt.Errorf("transfer %d waits for host %d to tell of transfer %d, which host %d does", s.ID, w.Host, w.Transfer, teller)
 			}
 		}
 	}

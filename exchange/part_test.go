@@ -20,7 +20,11 @@ func TestSplitAgrees(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		sends, recvs := make(map[int]int), make(map[int]int)
-		tokens := make(map[[3]int]int) // transfer, from, to
+		type token struct {
+			milestone
+			from, to int
+		}
+		tokens := make(map[token]int)
 		for h, part := range parts {
 			for _, s := range part.Sends {
 				sends[s.ID]++
@@ -33,14 +37,19 @@ func TestSplitAgrees(t *testing.T) {
 						t.Fatalf("seed %d: transfer %d waits for %d, which is not in %v", seed, s.ID, w.Transfer, tr.After)
 					}
 					if x := p.Transfers[w.Transfer]; x.Dst != h && x.Src != h {
-						tokens[[3]int{w.Transfer, w.Host, h}] |= 1
+						tokens[token{w.milestone(), w.Host, h}] |= 1
 					}
+				}
+			}
+			for _, s := range part.Sends {
+				for _, to := range s.Notify {
+					tokens[token{milestone{s.ID, true}, h, to}] |= 2
 				}
 			}
 			for _, r := range part.Recvs {
 				recvs[r.ID]++
 				for _, to := range r.Notify {
-					tokens[[3]int{r.ID, h, to}] |= 2
+					tokens[token{milestone{r.ID, false}, h, to}] |= 2
 				}
 			}
 		}
@@ -49,7 +58,7 @@ func TestSplitAgrees(t *testing.T) {
 		}
 		for k, v := range tokens {
 			if v != 3 {
-				t.Fatalf("seed %d: token of transfer %d from host %d to %d: expected and sent: %02b", seed, k[0], k[1], k[2], v)
+				t.Fatalf("seed %d: token %+v: expected and sent: %02b", seed, k, v)
 			}
 		}
 	}
@@ -91,6 +100,7 @@ func samePart(a, b *Part) bool {
 		for i := range c.Sends {
 			c.Sends[i].Blocks = append([]int{}, c.Sends[i].Blocks...)
 			c.Sends[i].Waits = append([]Wait{}, c.Sends[i].Waits...)
+			c.Sends[i].Notify = append([]int{}, c.Sends[i].Notify...)
 		}
 		for i := range c.Recvs {
 			c.Recvs[i].Blocks = append([]int{}, c.Recvs[i].Blocks...)
@@ -186,11 +196,14 @@ func TestValidateRefuses(t *testing.T) {
 		{"same send", func(p *Part) { p.Sends[0].Blocks = []int{0, 0} }},
 		{"send id", func(p *Part) { p.Sends[0].ID = p.Recvs[0].ID }},
 		{"send to self", func(p *Part) { p.Sends[0].Dst = 0 }},
-		{"wait self", func(p *Part) { p.Sends[0].Waits = []Wait{{p.Sends[0].ID, 1}} }},
-		{"wait host", func(p *Part) { p.Sends[0].Waits = []Wait{{500, 4}} }},
-		{"wait here", func(p *Part) { p.Sends[0].Waits = []Wait{{500, 0}} }},
-		{"wait elsewhere", func(p *Part) { p.Sends[0].Waits = []Wait{{p.Recvs[0].ID, 2}} }},
-		{"wait twice", func(p *Part) { p.Sends[0].Waits = []Wait{{500, 1}, {500, 1}} }},
+		{"wait self", func(p *Part) { p.Sends[0].Waits = []Wait{{p.Sends[0].ID, 1, false}} }},
+		{"wait host", func(p *Part) { p.Sends[0].Waits = []Wait{{500, 4, false}} }},
+		{"wait here", func(p *Part) { p.Sends[0].Waits = []Wait{{500, 0, true}} }},
+		{"wait elsewhere", func(p *Part) { p.Sends[0].Waits = []Wait{{p.Recvs[0].ID, 2, false}} }},
+		{"wait twice", func(p *Part) { p.Sends[0].Waits = []Wait{{500, 1, true}, {500, 1, true}} }},
+		{"wait for it to leave elsewhere", func(p *Part) { p.Sends[0].Waits = []Wait{{p.Recvs[0].ID, 0, true}} }},
+		{"left notify self", func(p *Part) { p.Sends[0].Notify = []int{0} }},
+		{"left notify nobody", func(p *Part) { p.Sends[0].Notify = []int{4} }},
 		{"notify self", func(p *Part) { p.Recvs[0].Notify = []int{0} }},
 		{"notify sender", func(p *Part) { p.Recvs[0].Notify = []int{p.Recvs[0].Src} }},
 		{"notify order", func(p *Part) { p.Recvs[0].Notify = []int{2, 1} }},

@@ -139,7 +139,7 @@ func synchronise(rng *rand.Rand, p *plan.Plan, edges int) {
 	for range edges {
 		t := 1 + rng.IntN(len(p.Transfers)-1)
 		p.Transfers[t].After = append(p.Transfers[t].After, rng.IntN(t))
-		p.Transfers[t].Sync = "sender"
+		p.Transfers[t].Sync = [2]string{plan.SyncSender, plan.SyncReceiver}[t%2]
 	}
 }
 

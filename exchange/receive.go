@@ -103,7 +103,7 @@ func (x *run) handle(p *peer, r frameReader, f *frame, out []byte) ([]byte, erro
 		return x.receiveChunk(p, r, f, out)
 	case frameSum:
 		return x.receiveSum(p, f, out)
-	case frameToken:
+	case frameToken, frameLeft:
 		return x.receiveToken(p, f, out)
 	case frameAsk:
 		return x.holdings(p, out), nil
@@ -236,16 +236,8 @@ func (x *run) arrived(b *block, i int, out []byte) []byte {
 		return out
 	}
 	r.end = time.Since(x.start)
-	for _, h := range r.Notify {
-		to := x.peer(h)
-		for _, t := range to.tokens {
-			if t.transfer == r.ID {
-				t.ready = true
-			}
-		}
-		to.cond.Broadcast()
-	}
-	x.fulfil(r.ID)
+	x.tell(milestone{r.ID, false}, r.Notify)
+	x.reached(milestone{r.ID, false})
 	x.settle()
 	return (&frame{kind: frameDone, number: r.ID}).appendTo(out)
 }
@@ -254,15 +246,20 @@ func (x *run) arrived(b *block, i int, out []byte) []byte {
 func (x *run) receiveToken(p *peer, f *frame, out []byte) ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.tokens[f.number]
+	m := milestone{f.number, f.kind == frameLeft}
+	t := x.tokens[m]
 	if t == nil || t.from != p {
 		return out, fmt.Errorf("%w: token of transfer %d, for which nothing waits", errMalformed, f.number)
 	}
 	if !t.seen {
 		t.seen = true
-		x.fulfil(f.number)
+		x.reached(m)
 	}
-	return (&frame{kind: frameSeen, number: f.number}).appendTo(out), nil
+	kind := byte(frameSeen)
+	if m.left {
+		kind = frameLeftSeen
+	}
+	return (&frame{kind: kind, number: f.number}).appendTo(out), nil
 }
 
 // holdings answers an ask: what of p's transfers has arrived.

@@ -33,11 +33,11 @@ type run struct {
 	blocks  []*block   // as part.Blocks
 	number  map[int]*block
 	peers   map[string]*peer
-	sends   []*send           // as part.Sends
-	recvs   []*recv           // as part.Recvs
-	waiting map[int][]*send   // by the transfer that they wait for
-	tokens  map[int]*incoming // tokens that are to arrive, by transfer
-	claims  *sync.Cond        // on mu: a claimed entry has arrived or was given up
+	sends   []*send                 // as part.Sends
+	recvs   []*recv                 // as part.Recvs
+	waiting map[milestone][]*send   // by what they wait for
+	tokens  map[milestone]*incoming // tokens that are to arrive
+	claims  *sync.Cond              // on mu: a claimed entry has arrived or was given up
 }
 
 // A block is a block's state at this host.
@@ -233,12 +233,25 @@ func (x *run) settle() {
 	}
 }
 
-// fulfil lets go what waits for transfer id. It needs x.mu.
-func (x *run) fulfil(id int) {
-	for _, s := range x.waiting[id] {
+// reached lets go what waits for m here. It needs x.mu.
+func (x *run) reached(m milestone) {
+	for _, s := range x.waiting[m] {
 		if s.waits--; s.waits == 0 {
 			s.to.cond.Broadcast()
 		}
 	}
-	delete(x.waiting, id)
+	delete(x.waiting, m)
+}
+
+// tell makes the tokens of m to hosts ready. It needs x.mu.
+func (x *run) tell(m milestone, hosts []int) {
+	for _, h := range hosts {
+		to := x.peer(h)
+		for _, t := range to.tokens {
+			if t.milestone == m {
+				t.ready = true
+			}
+		}
+		to.cond.Broadcast()
+	}
 }

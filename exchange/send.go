@@ -14,9 +14,11 @@ type send struct {
 	*Send
 	to         *peer
 	blocks     []*sendBlock
-	waits      int // synchronisations outstanding
-	ready      int // entries that are here and not sent
-	unsent     int // entries not sent
+	waits      int  // synchronisations outstanding
+	ready      int  // entries that are here and not sent
+	unsent     int  // entries not sent
+	writing    int  // entries that lanes are writing
+	left       bool // all entries have been written once, or have arrived
 	confirmed  bool
 	start, end time.Duration
 	started    bool
@@ -43,12 +45,12 @@ func newSendBlock(b *block, s *send) *sendBlock {
 	return sb
 }
 
-// A token tells a host that a transfer which ended here is complete.
+// A token tells a host that this one has seen a milestone.
 type token struct {
-	transfer int
-	ready    bool // the transfer is complete
-	by       int  // 1 + lane that carries it; 0: none
-	seen     bool // confirmed
+	milestone
+	ready bool // it has been reached
+	by    int  // 1 + lane that carries it; 0: none
+	seen  bool // confirmed
 }
 
 // A work is what a lane writes next.
@@ -112,6 +114,9 @@ func (x *run) next(p *peer, l *outLane) work {
 		for _, t := range p.tokens {
 			if t.ready && t.by == 0 {
 				t.by = 1 + l.n
+				if t.milestone.left {
+					return work{kind: frameLeft, token: t.transfer}
+				}
 				return work{kind: frameToken, token: t.transfer}
 			}
 		}
@@ -158,6 +163,7 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 	sb.ready--
 	s.ready--
 	s.unsent--
+	s.writing++
 	if !s.started {
 		s.started, s.start = true, time.Since(x.start)
 	}
@@ -178,4 +184,24 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 		x.data.Progress.Sent.Add(n)
 	}
 	return w
+}
+
+// written notes that a lane has written an entry of s, or has failed to.
+func (x *run) written(s *send, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s.writing--
+	if err == nil && s.unsent == 0 && s.writing == 0 {
+		x.departed(s)
+	}
+}
+
+// departed notes that the data of s have left. It needs x.mu.
+func (x *run) departed(s *send) {
+	if s.left {
+		return
+	}
+	s.left = true
+	x.tell(milestone{s.ID, true}, s.Notify)
+	x.reached(milestone{s.ID, true})
 }

@@ -21,8 +21,8 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 		done:    make(chan struct{}),
 		number:  make(map[int]*block, len(part.Blocks)),
 		peers:   make(map[string]*peer),
-		waiting: make(map[int][]*send),
-		tokens:  make(map[int]*incoming),
+		waiting: make(map[milestone][]*send),
+		tokens:  make(map[milestone]*incoming),
 	}
 	x.claims = sync.NewCond(&x.mu)
 	if x.data.Progress == nil {
@@ -98,33 +98,40 @@ func (x *run) addRecvs() {
 		r.from.recvs = append(r.from.recvs, r)
 		x.recvs = append(x.recvs, r)
 		x.left++
-		for _, h := range pr.Notify {
-			p := x.peer(h)
-			p.tokens = append(p.tokens, &token{transfer: pr.ID})
-			p.open++
-			x.left++
-		}
+		x.addTokens(milestone{pr.ID, false}, pr.Notify)
+	}
+}
+
+// addTokens notes that hosts are to be told of m.
+func (x *run) addTokens(m milestone, hosts []int) {
+	for _, h := range hosts {
+		p := x.peer(h)
+		p.tokens = append(p.tokens, &token{milestone: m})
+		p.open++
+		x.left++
 	}
 }
 
 func (x *run) addSends() {
-	here := make(map[int]bool, len(x.part.Sends)+len(x.part.Recvs)) // transfers whose end is known without a token
+	here := make(map[milestone]bool, 2*len(x.part.Sends)+len(x.part.Recvs)) // what is known without a token
 	for _, r := range x.part.Recvs {
-		here[r.ID] = true
+		here[milestone{r.ID, false}] = true
 	}
 	for _, s := range x.part.Sends {
-		here[s.ID] = true
+		here[milestone{s.ID, false}] = true
+		here[milestone{s.ID, true}] = true
 	}
 	for i := range x.part.Sends {
 		ps := &x.part.Sends[i]
 		p := x.peer(ps.Dst)
 		s := &send{Send: ps, to: p, waits: len(ps.Waits)}
 		for _, w := range ps.Waits {
-			x.waiting[w.Transfer] = append(x.waiting[w.Transfer], s)
-			if !here[w.Transfer] && x.tokens[w.Transfer] == nil {
+			m := w.milestone()
+			x.waiting[m] = append(x.waiting[m], s)
+			if !here[m] && x.tokens[m] == nil {
 				from := x.peer(w.Host)
 				from.incomingTokens++
-				x.tokens[w.Transfer] = &incoming{from: from}
+				x.tokens[m] = &incoming{from: from}
 			}
 		}
 		for _, bi := range ps.Blocks {
@@ -141,5 +148,6 @@ func (x *run) addSends() {
 		p.open++
 		x.sends = append(x.sends, s)
 		x.left++
+		x.addTokens(milestone{ps.ID, true}, ps.Notify)
 	}
 }

@@ -224,7 +224,7 @@ func (s *splitter) fill(parts []*Part) {
 		}
 		parts[t.Dst].Recvs = append(parts[t.Dst].Recvs, r)
 	}
-	notify := make([][]int, len(order))
+	notify := make(map[milestone][]int)
 	slices.SortStableFunc(order, func(a, b *plan.Transfer) int { return cmp.Compare(a.Start, b.Start) })
 	for _, t := range order {
 		snd := Send{ID: t.ID, Dst: t.Dst, Waits: s.waits(t)}
@@ -235,15 +235,20 @@ func (s *splitter) fill(parts []*Part) {
 		for _, w := range snd.Waits {
 			// The sender of a transfer learns of its end in any case, and its receiver knows.
 			if w.Host != t.Src && s.plan.Transfers[w.Transfer].Src != t.Src {
-				notify[w.Transfer] = append(notify[w.Transfer], t.Src)
+				notify[w.milestone()] = append(notify[w.milestone()], t.Src)
 			}
 		}
 	}
+	for m, hosts := range notify {
+		slices.Sort(hosts)
+		notify[m] = slices.Compact(hosts)
+	}
 	for _, part := range parts {
 		for i := range part.Recvs {
-			hosts := notify[part.Recvs[i].ID]
-			slices.Sort(hosts)
-			part.Recvs[i].Notify = slices.Compact(hosts)
+			part.Recvs[i].Notify = notify[milestone{part.Recvs[i].ID, false}]
+		}
+		for i := range part.Sends {
+			part.Sends[i].Notify = notify[milestone{part.Sends[i].ID, true}]
 		}
 	}
 }
@@ -256,7 +261,8 @@ func (s *splitter) waits(t *plan.Transfer) []Wait {
 			y, ok := s.holds[holding{t.Src, b}]
 			return ok && y == x
 		})
-		w := Wait{Transfer: x, Host: s.plan.Transfers[x].Dst}
+		host, left := t.Teller(&s.plan.Transfers[x])
+		w := Wait{Transfer: x, Host: host, Left: left}
 		if !delivers && !slices.Contains(ws, w) {
 			ws = append(ws, w)
 		}

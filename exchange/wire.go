@@ -20,12 +20,14 @@ import (
 //	chunk     0x01 · block number · chunk index · length · bytes
 //	sum       0x02 · block number · checksum (8 bytes, little-endian)
 //	token     0x03 · transfer          transfer is complete at the opener
+//	left      0x07 · transfer          the data of transfer have left the opener
 //	ask       0x04                     tell me what you have: a stream broke
 //	tell      0x06                     answer each chunk of this stream with got
 //
 //	acceptor → opener
 //	done      0x11 · transfer          all blocks have arrived and are verified
 //	seen      0x12 · transfer          the token of transfer has arrived
+//	leftSeen  0x17 · transfer          likewise for left
 //	have      0x13 · block number · first · count    entries that need not be sent again
 //	end       0x14                     of the answer to ask
 //	got       0x16 · bytes             of the stream's chunks that were read, in all
@@ -45,12 +47,14 @@ const (
 	frameAsk      = 0x04
 	frameFail     = 0x05
 	frameTell     = 0x06
+	frameLeft     = 0x07
 	frameDone     = 0x11
 	frameSeen     = 0x12
 	frameHave     = 0x13
 	frameEnd      = 0x14
 	frameComplete = 0x15
 	frameGot      = 0x16
+	frameLeftSeen = 0x17
 )
 
 const (
@@ -78,7 +82,7 @@ func (h header) appendTo(dst []byte) []byte {
 // A frame is one frame without a chunk's bytes. Which fields hold depends on kind.
 type frame struct {
 	kind   byte
-	number int    // block number, transfer for token, done and seen, or bytes for got
+	number int    // block number, transfer (token, left, done, seen, leftSeen), or bytes for got
 	index  int    // chunk, or first entry of have
 	n      int    // bytes of the chunk, or entries of have
 	sum    uint64 // sum
@@ -95,7 +99,7 @@ func (f *frame) appendTo(dst []byte) []byte {
 	case frameSum:
 		dst = binary.AppendUvarint(dst, uint64(f.number))
 		dst = binary.LittleEndian.AppendUint64(dst, f.sum)
-	case frameToken, frameDone, frameSeen, frameGot:
+	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameGot:
 		dst = binary.AppendUvarint(dst, uint64(f.number))
 	case frameFail:
 		reason := f.reason[:min(len(f.reason), maxReason)]
@@ -207,7 +211,7 @@ func (r frameReader) next(f *frame) error {
 		}
 		f.sum = binary.LittleEndian.Uint64(b)
 		return r.skip(8)
-	case frameToken, frameDone, frameSeen, frameGot:
+	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameGot:
 		f.number, err = r.uvarint()
 		return err
 	case frameAsk, frameTell, frameEnd, frameComplete:

@@ -48,6 +48,16 @@ type Transfer struct {
 	End   float64 `json:"end"`
 }
 
+// Teller returns the host whose news t waits for when it comes after a without getting
+// data from it, and whether the news is that a's data have left its source (else
+// that a is complete). A host that a ends at needs no news from anyone.
+func (t *Transfer) Teller(a *Transfer) (host int, left bool) {
+	if t.Sync == SyncSender && a.Dst != t.Src {
+		return a.Src, true
+	}
+	return a.Dst, false
+}
+
 // A Plan is inert data: all transfers of one collective. See docs/formats.md.
 type Plan struct {
 	Collective Collective `json:"collective"`

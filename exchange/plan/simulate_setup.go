@@ -215,10 +215,9 @@ func (s *simulation) link() error {
 			}
 		}
 		for _, a := range t.After {
-			teller := s.plan.Transfers[a].Dst
-			early := s.opts.Notice && t.Sync == SyncSender && seen[a] != i+1
-			if early {
-				teller = s.plan.Transfers[a].Src
+			teller, early := t.Teller(&s.plan.Transfers[a])
+			if seen[a] == i+1 || !s.opts.Notice { // it brings data, or all hosts know at once
+				teller, early = s.plan.Transfers[a].Dst, false
 			}
 			if s.opts.Notice && teller != t.Src && !s.measured(teller, t.Src) {
 				return fmt.Errorf("news for transfer %d of %d, %s→%s: %w", i, a, s.plan.Hosts[teller], s.plan.Hosts[t.Src], netmap.ErrNotMeasured)
