@@ -88,7 +88,7 @@ func TestSynchronisation(t *testing.T) {
 			synchronise(rng, p, len(p.Transfers))
 			g := newFakeGrid(t, p.Hosts, nil)
 			g.stream = func(_, _ string, s *fakeStream) { s.pause = func() { time.Sleep(time.Millisecond) } }
-			g.lag = func() { time.Sleep(time.Duration(seed%3) * time.Millisecond) }
+			g.lag = func() { time.Sleep(time.Duration(seed%3*3) * time.Millisecond) }
 			j := newJob(t, rng, p, chunk)
 			stats, errs := g.run(t.Context(), j)
 			if err := errors.Join(errs...); err != nil {

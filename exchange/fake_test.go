@@ -99,7 +99,9 @@ func (h *half) deadline(at *time.Time, timer **time.Timer, t time.Time) {
 		if *timer != nil {
 			(*timer).Stop()
 		}
-		if !t.IsZero() {
+		// A timer for an instant that has passed crashes the race detector in a bubble
+		// (golang/go#78156); do broadcasts anyway.
+		if !t.IsZero() && !past(t) {
 			*timer = time.AfterFunc(time.Until(t), func() { h.do(func() {}) })
 		}
 	})
