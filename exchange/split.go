@@ -263,12 +263,12 @@ func (s *splitter) waits(t *plan.Transfer) []Wait {
 		})
 		host, left := t.Teller(&s.plan.Transfers[x])
 		w := Wait{Transfer: x, Host: host, Left: left}
-		if !delivers && !slices.Contains(ws, w) {
+		if !delivers {
 			ws = append(ws, w)
 		}
 	}
 	slices.SortFunc(ws, func(a, b Wait) int { return cmp.Compare(a.Transfer, b.Transfer) })
-	return ws
+	return slices.Compact(ws)
 }
 
 // fillBlocks sets the Blocks of each part and returns where each block stands in them.

@@ -29,7 +29,7 @@ func TestFormatsExamples(t *testing.T) {
 			return err
 		},
 		`{"criterion"`: func(b []byte) error {
-			_, err := pools.Parse(b, []netmap.Host{{Name: "ut0"}, {Name: "ut1"}, {Name: "uk0"}})
+			_, err := pools.Read("formats.md", b, []netmap.Host{{Name: "ut0"}, {Name: "ut1"}, {Name: "uk0"}})
 			return err
 		},
 		`{"switches"`:   func(b []byte) error { _, err := plan.ParseTopology(b); return err },

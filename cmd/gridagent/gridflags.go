@@ -62,11 +62,7 @@ func loadTree(path string, s *netmap.Snapshot) (*pools.Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pool tree: %w", err)
 	}
-	tree, err := pools.Parse(data, s.Hosts())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return tree, nil
+	return pools.Read(path, data, s.Hosts())
 }
 
 // sizeFlags say how many bytes each rank contributes.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -13,11 +11,10 @@ import (
 // and what follows a # are passed over. Errors name file, line and reason.
 func parseSizes(name string, data []byte, n int) ([]int64, error) {
 	var sizes []int64
-	lines := bufio.NewScanner(bytes.NewReader(data))
 	line := 0
-	for lines.Scan() {
+	for text := range strings.Lines(string(data)) {
 		line++
-		text, _, _ := strings.Cut(lines.Text(), "#")
+		text, _, _ = strings.Cut(text, "#")
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
@@ -30,11 +27,8 @@ func parseSizes(name string, data []byte, n int) ([]int64, error) {
 		}
 		sizes = append(sizes, size)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", name, line+1, err)
-	}
 	if len(sizes) < n {
-		return nil, fmt.Errorf("%s:%d: %d sizes, but the grid has %d hosts", name, line, len(sizes), n)
+		return nil, fmt.Errorf("%s:%d: %d sizes, but the grid has %d hosts", name, max(1, line), len(sizes), n)
 	}
 	return sizes, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +14,16 @@ func TestParseSizes(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"1B":             "f:1: 1 sizes, but the grid has 2 hosts",
-		"":               "f:0: 0 sizes, but the grid has 2 hosts",
+		"":               "f:1: 0 sizes, but the grid has 2 hosts",
+		"\n\n":           "f:2: 0 sizes, but the grid has 2 hosts",
 		"1B\n1B\n#\n1B":  "f:4: more than 2 sizes",
-		"1B\n-1B":        "f:2: ",
-		"1B\nmuch":       "f:2: ",
-		"1B\n99999999TB": "f:2: ",
+		"1B\n-1B":        "f:2: -1B is negative",
+		"1B\nmuch":       `f:2: "much" is not a size such as 8B`,
+		"1B\n1 \x1b[2J":  `f:2: "1 \x1b[2J": unknown unit`,
+		"1B\n99999999TB": "f:2: 99999999TB is too large",
+		"1B\n1e300B":     "f:2: 1e300B is too large",
+
+		"1B\n" + strings.Repeat("9", 1<<20) + "B": `f:2: "999`, // longer than a line of bufio.Scanner
 	} {
 		if got, err := parseSizes("f", []byte(text), 2); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
@@ -25,15 +31,19 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
+var placed = regexp.MustCompile(`^f:[1-9][0-9]*: [^\n\x1b]+$`)
+
 func FuzzParseSizes(f *testing.F) {
 	f.Add([]byte("64KiB\n# c\n1.5MiB"), uint8(2))
 	f.Add([]byte("9223372036854775807B"), uint8(1))
+	f.Add([]byte("1e300B\r\n\x1b"), uint8(1))
+	f.Add([]byte(""), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, hosts uint8) {
 		n := int(hosts)
 		sizes, err := parseSizes("f", data, n)
 		if err != nil {
-			if !strings.HasPrefix(err.Error(), "f:") {
-				t.Errorf("error %q does not begin with the file", err)
+			if !placed.MatchString(err.Error()) || len(err.Error()) > 1000 {
+				t.Errorf("error %q does not begin with file and line", err)
 			}
 			return
 		}

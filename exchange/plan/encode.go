@@ -6,13 +6,18 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/gridagent/gridagent/internal/jsonwalk"
 )
 
 // AppendJSON appends the JSON form of p (docs/formats.md, "Plan") to dst, one transfer
 // a line so that an error of a reader can name it. It fails where p does not pass
-// [Plan.Check]: nothing is written that [Parse] would refuse.
+// [Plan.Check] or holds a name with control characters: nothing is written that [Parse] would refuse.
 func (p *Plan) AppendJSON(dst []byte) ([]byte, error) {
 	if err := p.Check(); err != nil {
+		return dst, fmt.Errorf("encode plan: %w", err)
+	}
+	if err := p.checkTexts(); err != nil {
 		return dst, fmt.Errorf("encode plan: %w", err)
 	}
 	b := append(dst, `{"collective":`...)
@@ -49,6 +54,24 @@ func (p *Plan) AppendJSON(dst []byte) ([]byte, error) {
 		b = p.Transfers[i].appendJSON(b)
 	}
 	return append(b, "]}\n"...), nil
+}
+
+// checkTexts refuses what [Read] refuses in a text.
+func (p *Plan) checkTexts() error {
+	if err := jsonwalk.CheckText(p.Algorithm); err != nil {
+		return flawed("algorithm", -1, "%v", err)
+	}
+	for i, h := range p.Hosts {
+		if err := jsonwalk.CheckText(h); err != nil {
+			return flawed("hosts", i, "%v", err)
+		}
+	}
+	for i := range p.Transfers {
+		if err := jsonwalk.CheckText(p.Transfers[i].Sync); err != nil {
+			return flawed("transfers", i, "sync: %v", err)
+		}
+	}
+	return nil
 }
 
 // MarshalJSON returns p as [Plan.AppendJSON] does.

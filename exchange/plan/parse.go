@@ -1,6 +1,13 @@
 package plan
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/gridagent/gridagent/internal/jsonwalk"
+)
+
+// A ParseError says where a plan or topology file is wrong, and why.
+type ParseError = jsonwalk.Error
 
 // The keys of a plan and of a transfer, in the order of docs/formats.md.
 var (
@@ -14,17 +21,17 @@ var (
 func Parse(data []byte) (*Plan, error) { return Read("", data) }
 
 // Read reads a plan from its JSON form. Errors are [*ParseError] with name, line and
-// reason. Absent "after" means none, absent "phase" is -1, absent times are 0, and
+// reason. Texts hold no control characters. Absent "after" means none, absent "phase" is -1, absent times are 0, and
 // unknown keys are passed over; what identifies a transfer (id, src, dst, blocks)
 // must be there. The plan returned passes [Plan.Check]; memory used is in
 // proportion to len(data).
 func Read(name string, data []byte) (*Plan, error) {
-	c, err := newCursor(name, data)
+	c, err := jsonwalk.New(name, data)
 	if err != nil {
 		return nil, err
 	}
-	r := planReader{cursor: c, plan: &Plan{}, at: make(map[string]int), elements: make(map[string][]int)}
-	found, err := c.fields(planKeys, r.field)
+	r := planReader{Cursor: c, plan: &Plan{}, at: make(map[string]int), elements: make(map[string][]int)}
+	found, err := c.Fields(planKeys, r.field)
 	if err != nil {
 		return nil, err
 	}
@@ -32,12 +39,12 @@ func Read(name string, data []byte) (*Plan, error) {
 		switch key {
 		case "collective", "hosts", "transfers":
 			if found&(1<<i) == 0 {
-				return nil, c.fail(0, "%q is missing", key)
+				return nil, c.Fail(0, "%q is missing", key)
 			}
 		}
 	}
 	if _, sized := r.at["message_bytes"]; !sized && r.plan.Sizes == nil && r.plan.Matrix == nil {
-		return nil, c.fail(0, `neither "message_bytes" nor "sizes" says how large blocks are`)
+		return nil, c.Fail(0, `neither "message_bytes" nor "sizes" says how large blocks are`)
 	}
 	if err := r.plan.Check(); err != nil {
 		return nil, locate(c, err, r.at, r.elements)
@@ -56,7 +63,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 }
 
 // locate turns a flaw into a ParseError at the line of the value that it names.
-func locate(c *cursor, err error, at map[string]int, elements map[string][]int) error {
+func locate(c *jsonwalk.Cursor, err error, at map[string]int, elements map[string][]int) error {
 	f, ok := errors.AsType[*flaw](err)
 	if !ok {
 		return err
@@ -65,12 +72,12 @@ func locate(c *cursor, err error, at map[string]int, elements map[string][]int) 
 	if e := elements[f.field]; f.index >= 0 && f.index < len(e) {
 		pos = e[f.index]
 	}
-	return c.fail(pos, "%v", f)
+	return c.Fail(pos, "%v", f)
 }
 
 // A planReader fills a plan and remembers where each value stood.
 type planReader struct {
-	*cursor
+	*jsonwalk.Cursor
 	plan     *Plan
 	at       map[string]int   // byte offset of each top-level value
 	elements map[string][]int // byte offsets of the elements of hosts, sizes and transfers
@@ -78,37 +85,37 @@ type planReader struct {
 
 func (r *planReader) field(i int) (err error) {
 	p, key := r.plan, planKeys[i]
-	r.peek()
-	r.at[key] = r.pos
+	r.Peek()
+	r.at[key] = r.Pos()
 	switch key {
 	case "collective":
 		var s string
-		s, err = r.text()
+		s, err = r.Text()
 		p.Collective = Collective(s)
 	case "algorithm":
-		p.Algorithm, err = r.text()
+		p.Algorithm, err = r.Text()
 	case "hosts":
-		err = r.each(key, func(int) error {
-			h, err := r.text()
+		err = r.each(key, func(i int) error {
+			h, err := r.Text()
 			p.Hosts = append(p.Hosts, h)
-			return err
+			return jsonwalk.Within(err, jsonwalk.Element(i))
 		})
 	case "message_bytes":
-		p.MessageBytes, err = r.integer(0, maxBytes)
+		p.MessageBytes, err = r.Integer(0, maxBytes)
 	case "sizes":
 		err = r.sizes()
 	case "phases":
 		var v int64
-		v, err = r.integer(0, maxPhases)
+		v, err = r.Integer(0, maxPhases)
 		p.Phases = int(v)
 	case "makespan_s":
-		p.Makespan, err = r.number()
+		p.Makespan, err = r.Number()
 	case "bound_s":
-		p.Bound, err = r.number()
+		p.Bound, err = r.Number()
 	case "transfers":
 		err = r.each(key, func(i int) error {
 			p.Transfers = append(p.Transfers, Transfer{Phase: -1})
-			return within(r.transfer(&p.Transfers[i]), element(i))
+			return jsonwalk.Within(r.transfer(&p.Transfers[i]), jsonwalk.Element(i))
 		})
 	}
 	return err
@@ -116,8 +123,8 @@ func (r *planReader) field(i int) (err error) {
 
 // each reads a list and remembers where its elements stand.
 func (r *planReader) each(key string, read func(i int) error) error {
-	return r.list(func(i int) error {
-		r.elements[key] = append(r.elements[key], r.pos)
+	return r.List(func(i int) error {
+		r.elements[key] = append(r.elements[key], r.Pos())
 		return read(i)
 	})
 }
@@ -126,28 +133,28 @@ func (r *planReader) each(key string, read func(i int) error) error {
 func (r *planReader) sizes() error {
 	r.plan.Sizes = []int64{}
 	return r.each("sizes", func(i int) error {
-		if r.peek() != '[' {
+		if r.Peek() != '[' {
 			if r.plan.Matrix != nil {
-				return r.fail(r.pos, "%s stands among rows", r.snippet())
+				return r.Fail(r.Pos(), "%s stands among rows", r.Snippet())
 			}
-			v, err := r.integer(0, maxBytes)
+			v, err := r.Integer(0, maxBytes)
 			r.plan.Sizes = append(r.plan.Sizes, v)
 			return err
 		}
 		if len(r.plan.Sizes) > 0 {
-			return r.fail(r.pos, "a row stands among numbers")
+			return r.Fail(r.Pos(), "a row stands among numbers")
 		}
 		r.plan.Sizes = nil
 		row, err := r.integers(0, maxBytes)
 		r.plan.Matrix = append(r.plan.Matrix, row)
-		return within(err, element(i))
+		return jsonwalk.Within(err, jsonwalk.Element(i))
 	})
 }
 
 func (r *planReader) integers(lo, hi int64) ([]int64, error) {
 	row := []int64{}
-	err := r.list(func(int) error {
-		v, err := r.integer(lo, hi)
+	err := r.List(func(int) error {
+		v, err := r.Integer(lo, hi)
 		row = append(row, v)
 		return err
 	})
@@ -155,8 +162,8 @@ func (r *planReader) integers(lo, hi int64) ([]int64, error) {
 }
 
 func (r *planReader) transfer(t *Transfer) error {
-	start := r.pos
-	found, err := r.fields(transferKeys, func(i int) (err error) {
+	start := r.Pos()
+	found, err := r.Fields(transferKeys, func(i int) (err error) {
 		switch transferKeys[i] {
 		case "id":
 			t.ID, err = r.index()
@@ -165,7 +172,7 @@ func (r *planReader) transfer(t *Transfer) error {
 		case "dst":
 			t.Dst, err = r.index()
 		case "blocks":
-			err = r.list(func(int) error {
+			err = r.List(func(int) error {
 				b, err := r.block()
 				t.Blocks = append(t.Blocks, b)
 				return err
@@ -173,20 +180,20 @@ func (r *planReader) transfer(t *Transfer) error {
 		case "phase":
 			t.Phase, err = r.index()
 		case "after":
-			if r.null() { // what Go writes for a slice that was never made
+			if r.Null() { // what Go writes for a slice that was never made
 				return nil
 			}
-			err = r.list(func(int) error {
+			err = r.List(func(int) error {
 				a, err := r.index()
 				t.After = append(t.After, a)
 				return err
 			})
 		case "sync":
-			t.Sync, err = r.text()
+			t.Sync, err = r.Text()
 		case "start":
-			t.Start, err = r.number()
+			t.Start, err = r.Number()
 		case "end":
-			t.End, err = r.number()
+			t.End, err = r.Number()
 		}
 		return err
 	})
@@ -197,13 +204,13 @@ func (r *planReader) transfer(t *Transfer) error {
 }
 
 func (r *planReader) block() (Block, error) {
-	b, start := Block{}, r.pos
-	found, err := r.fields(blockKeys, func(i int) (err error) {
+	b, start := Block{}, r.Pos()
+	found, err := r.Fields(blockKeys, func(i int) (err error) {
 		if blockKeys[i] == "origin" {
 			b.Origin, err = r.index()
 			return err
 		}
-		v, err := r.integer(All, maxTransferID)
+		v, err := r.Integer(All, maxTransferID)
 		b.Dest = int(v)
 		return err
 	})
@@ -217,14 +224,14 @@ func (r *planReader) block() (Block, error) {
 const maxTransferID = 1<<31 - 1
 
 func (r *planReader) index() (int, error) {
-	v, err := r.integer(0, maxTransferID)
+	v, err := r.Integer(0, maxTransferID)
 	return int(v), err
 }
 
 func (r *planReader) required(at int, keys []string, found uint64) error {
 	for i, key := range keys {
 		if found&(1<<i) == 0 {
-			return r.fail(at, "%q is missing", key)
+			return r.Fail(at, "%q is missing", key)
 		}
 	}
 	return nil

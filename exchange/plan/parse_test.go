@@ -103,10 +103,17 @@ func TestJSONRoundTrip(t *testing.T) {
 }
 
 func TestAppendJSONRefuses(t *testing.T) {
-	p := goldenPlans()["allgather"]
-	p.Transfers[1].Dst = 7
-	if out, err := p.AppendJSON([]byte("x")); err == nil || string(out) != "x" || !strings.Contains(err.Error(), "dst: 7") {
-		t.Errorf("got %q, %v", out, err)
+	for want, spoil := range map[string]func(*Plan){
+		"transfers[1]: dst: 7":  func(p *Plan) { p.Transfers[1].Dst = 7 },
+		`hosts[2]: "a\x1b"`:     func(p *Plan) { p.Hosts[2] = "a\x1b" },
+		`algorithm: "\n"`:       func(p *Plan) { p.Algorithm = "\n" },
+		`transfers[0]: sync: "`: func(p *Plan) { p.Transfers[0].Sync = "\u009b" },
+	} {
+		p := goldenPlans()["allgather"]
+		spoil(p)
+		if out, err := p.AppendJSON([]byte("x")); err == nil || string(out) != "x" || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, %v, want %s", out, err, want)
+		}
 	}
 }
 
@@ -142,7 +149,7 @@ func TestReadErrors(t *testing.T) {
 		{`"message_bytes":4`, `"message_bytes":"4"`, `p.json:4: message_bytes: want a number, found "4"`},
 		{`"allgather"`, `"allsend"`, `p.json:1: collective: "allsend" is neither allgather nor alltoall`},
 		{`"b"]`, `"a"]`, `p.json:3: hosts[1]: "a" is already host 0`},
-		{`"b"]`, `7]`, `p.json:3: hosts: want a string, found 7`},
+		{`"b"]`, `7]`, `p.json:3: hosts[1]: want a string, found 7`},
 		{`"src":1`, `"src":9`, `p.json:7: transfers[1]: src: 9 is none of the 2 hosts`},
 		{`"src":1`, `"src":-1`, `p.json:7: transfers[1]: src: -1 is not in 0…2147483647`},
 		{`"src":1,`, ``, `p.json:7: transfers[1]: "src" is missing`},
@@ -158,6 +165,11 @@ func TestReadErrors(t *testing.T) {
 		{`"end":1`, `"end":0.25`, `p.json:7: transfers[1]: end 0.25 s comes before start 0.5 s`},
 		{`"end":1`, `"end":1e999`, `p.json:8: transfers[1]: end: 1e999 is too large`},
 		{`"end":1`, `"end":1e10`, `p.json:7: transfers[1]: end: 1e+10 s is not in 0…1e+09`},
+		{`"b"]`, "\"b\\u001b[2J\"]", `p.json:3: hosts[1]: "b\x1b[2J" holds the control character '\x1b'`},
+		{`"b"]`, `"` + strings.Repeat("b", 300) + `"]`, `p.json:3: hosts[1]: "` + strings.Repeat("b", 40) + `…" is longer than 255 bytes`},
+		{`"after":[0]`, `"sync":"a\nb"`, `p.json:7: transfers[1]: sync: "a\nb" holds the control character '\n'`},
+		{`"message_bytes":4`, `"message_bytes":` + strings.Repeat("4", 999), `p.json:4: message_bytes: ` + strings.Repeat("4", 40) + `… is not in 0…1125899906842624`},
+		{`"src":1`, "\"src\":\"\x7f\"", `p.json:7: transfers[1]: src: want a number, found "\x7f"`},
 		{`"end":1`, `"end":null`, `p.json:8: transfers[1]: end: want a number, found null`},
 	}
 	for _, tt := range tests {
@@ -186,6 +198,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte("{\"hosts\":[\"a\\u001b\"],\n\"collective\":\"allgather\",\"transfers\":null}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p, err := Read("in", in)
 		if err != nil {

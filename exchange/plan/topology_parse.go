@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/gridagent/gridagent/probe/netmap"
+import (
+	"github.com/gridagent/gridagent/internal/jsonwalk"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
 
 var topologyKeys = []string{"switches", "links", "hosts", "bandwidth_mbps"}
 
@@ -11,19 +14,9 @@ func ParseTopology(data []byte) (*Topology, error) { return ReadTopology("", dat
 // of the keys of "hosts" is the rank order. Errors are [*ParseError] with name, line and
 // reason; of a graph that is no tree the reason names the loop.
 func ReadTopology(name string, data []byte) (*Topology, error) {
-	c, err := newCursor(name, data)
+	r, err := readSwitchFile(name, data)
 	if err != nil {
 		return nil, err
-	}
-	r := topologyReader{cursor: c, at: make(map[string]int), elements: make(map[string][]int)}
-	found, err := c.fields(topologyKeys, r.field)
-	if err != nil {
-		return nil, err
-	}
-	for i, key := range topologyKeys {
-		if key != "bandwidth_mbps" && key != "links" && found&(1<<i) == 0 {
-			return nil, c.fail(0, "%q is missing", key)
-		}
 	}
 	links, home, err := r.resolve()
 	if err != nil {
@@ -31,15 +24,34 @@ func ReadTopology(name string, data []byte) (*Topology, error) {
 	}
 	t, err := NewTopology(r.switches, links, r.hosts, home, r.bandwidth)
 	if err != nil {
-		return nil, locate(c, err, r.at, r.elements)
+		return nil, locate(r.Cursor, err, r.at, r.elements)
 	}
 	return t, nil
+}
+
+// readSwitchFile reads a switch-tree file as far as its values can be judged one by one.
+func readSwitchFile(name string, data []byte) (*topologyReader, error) {
+	c, err := jsonwalk.New(name, data)
+	if err != nil {
+		return nil, err
+	}
+	r := &topologyReader{Cursor: c, at: make(map[string]int), elements: make(map[string][]int)}
+	found, err := c.Fields(topologyKeys, r.field)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range topologyKeys {
+		if key != "bandwidth_mbps" && key != "links" && found&(1<<i) == 0 {
+			return nil, c.Fail(0, "%q is missing", key)
+		}
+	}
+	return r, nil
 }
 
 // A topologyReader holds the names as they stand in the file: a link may come before
 // the list of switches that it names.
 type topologyReader struct {
-	*cursor
+	*jsonwalk.Cursor
 	switches  []string
 	links     [][2]string
 	hosts     []string
@@ -51,36 +63,39 @@ type topologyReader struct {
 
 func (r *topologyReader) field(i int) error {
 	key := topologyKeys[i]
-	r.peek()
-	r.at[key] = r.pos
+	r.Peek()
+	r.at[key] = r.Pos()
 	switch key {
 	case "switches":
-		return r.list(func(int) error {
-			r.elements[key] = append(r.elements[key], r.pos)
-			s, err := r.text()
+		return r.List(func(i int) error {
+			r.elements[key] = append(r.elements[key], r.Pos())
+			s, err := r.Text()
 			r.switches = append(r.switches, s)
-			return err
+			return jsonwalk.Within(err, jsonwalk.Element(i))
 		})
 	case "links":
-		return r.list(func(i int) error {
-			r.elements[key] = append(r.elements[key], r.pos)
+		return r.List(func(i int) error {
+			r.elements[key] = append(r.elements[key], r.Pos())
 			l, err := r.link()
 			r.links = append(r.links, l)
-			return within(err, element(i))
+			return jsonwalk.Within(err, jsonwalk.Element(i))
 		})
 	case "hosts":
-		return r.entries(func(key []byte, at int) error {
-			host := string(key)
+		return r.Entries(func(key []byte, at int) error {
+			host, err := r.Key(key, at)
+			if err != nil {
+				return err
+			}
 			r.elements["hosts"] = append(r.elements["hosts"], at)
-			s, err := r.text()
+			s, err := r.Text()
 			r.hosts, r.home = append(r.hosts, host), append(r.home, s)
-			return within(err, host)
+			return jsonwalk.Within(err, host)
 		})
 	}
-	at := r.pos
-	v, err := r.number()
+	at := r.Pos()
+	v, err := r.Number()
 	if err == nil && v <= 0 {
-		return r.fail(at, "%v is not above 0", v)
+		return r.Fail(at, "%v is not above 0", v)
 	}
 	r.bandwidth = netmap.BytesPerSec(v) * netmap.Mbps
 	return err
@@ -88,9 +103,9 @@ func (r *topologyReader) field(i int) error {
 
 func (r *topologyReader) link() ([2]string, error) {
 	var l [2]string
-	start, n := r.pos, 0
-	err := r.list(func(i int) error {
-		s, err := r.text()
+	start, n := r.Pos(), 0
+	err := r.List(func(i int) error {
+		s, err := r.Text()
 		if i < len(l) {
 			l[i] = s
 		}
@@ -98,7 +113,7 @@ func (r *topologyReader) link() ([2]string, error) {
 		return err
 	})
 	if err == nil && n != len(l) {
-		err = r.fail(start, "want the two switches of a link, found %d", n)
+		err = r.Fail(start, "want the two switches of a link, found %d", n)
 	}
 	return l, err
 }
@@ -112,7 +127,7 @@ func (r *topologyReader) resolve() (links [][2]int, home []int, err error) {
 	find := func(name, key string, element int) int {
 		i, ok := index[name]
 		if !ok && err == nil {
-			err = r.fail(r.elements[key][element], "%s: %q is none of the %d switches", key, name, len(r.switches))
+			err = r.Fail(r.elements[key][element], "%s: %q is none of the %d switches", key, name, len(r.switches))
 		}
 		return i
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/gridagent/gridagent/internal/jsonwalk"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -185,6 +186,9 @@ func (p *parser) text(n *yaml.Node, what string) (string, error) {
 	if len(n.Value) > maxText {
 		return "", p.errorf(n, "%s: %q is longer than %d bytes", what, clip(n.Value), maxText)
 	}
+	if err := jsonwalk.CheckText(n.Value); err != nil {
+		return "", p.errorf(n, "%s: %v", what, err)
+	}
 	return n.Value, nil
 }
 
@@ -217,12 +221,7 @@ func describe(n *yaml.Node) string {
 }
 
 // clip shortens what a stranger wrote before it goes into an error message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return jsonwalk.Clip(s, 60) }
 
 // nearest returns the one of known that takes the fewest edits to become text, and whether
 // it is text itself. known is not empty, but for the sites of a grid without any.

@@ -8,20 +8,17 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/gridagent/gridagent/internal/jsonwalk"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // A ParseError says what is wrong with a grid file, and where.
-type ParseError struct {
-	File   string
-	Line   int // counted from 1
-	Reason string
-}
-
-func (e *ParseError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason) }
+type ParseError = jsonwalk.Error
 
 // maxHuman bounds a file of the human form in bytes: nobody writes more by hand.
 const maxHuman = 1 << 20
@@ -37,18 +34,17 @@ func Parse(name string, data []byte) (*Grid, error) {
 	if isMatrix(data) {
 		s, err := netmap.ParseMatrix(data, time.Time{})
 		if err != nil {
-			var fe *netmap.FormatError
-			if errors.As(err, &fe) {
-				return nil, &ParseError{name, fe.Line, fe.Reason}
+			if fe, ok := errors.AsType[*netmap.FormatError](err); ok {
+				fe.File = name
 			}
-			return nil, &ParseError{name, 1, err.Error()}
+			return nil, err
 		}
 		return &Grid{matrix: s}, nil
 	}
-	if len(data) > maxHuman {
-		return nil, &ParseError{name, 1, fmt.Sprintf("%d bytes, more than %d", len(data), maxHuman)}
-	}
 	p := &parser{file: name, lines: map[place]int{}}
+	if len(data) > maxHuman {
+		return nil, p.fail(1, "%d bytes, more than %d", len(data), maxHuman)
+	}
 	g, err := p.parse(data)
 	if err != nil {
 		return nil, err
@@ -109,7 +105,7 @@ func (p *parser) parse(data []byte) (*Grid, error) {
 		}
 	}
 	if at, err := g.check(); err != nil {
-		return nil, &ParseError{p.file, p.lineOf(at), err.Error()}
+		return nil, p.fail(p.lineOf(at), "%v", err)
 	}
 	return g, nil
 }
@@ -126,6 +122,9 @@ func (p *parser) lineOf(at place) int {
 
 // document returns the root node of the only document in data.
 func (p *parser) document(data []byte) (*yaml.Node, error) {
+	if err := p.printable(data); err != nil {
+		return nil, err
+	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		// JSON may be indented by tabs, YAML may not; inside JSON texts they cannot stand.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
@@ -134,32 +133,49 @@ func (p *parser) document(data []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if err == io.EOF {
-			return nil, &ParseError{p.file, 1, "the file is empty"}
+			return nil, p.fail(1, "the file is empty")
 		}
-		return nil, p.syntaxError(err)
+		return nil, p.syntaxError(data, err)
 	}
 	if err := dec.Decode(&more); err == nil {
 		return nil, p.errorf(&more, "a second document in the file")
 	} else if err != io.EOF {
-		return nil, p.syntaxError(err)
+		return nil, p.syntaxError(data, err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		return nil, &ParseError{p.file, 1, "the file is empty"}
+		return nil, p.fail(1, "the file is empty")
 	}
 	return doc.Content[0], nil
+}
+
+// printable refuses bytes that are no text. The YAML reader does too, but without a line.
+func (p *parser) printable(data []byte) error {
+	line := 1
+	for i, r := range string(data) {
+		switch {
+		case r == '\n':
+			line++
+		case r == utf8.RuneError && !bytes.HasPrefix(data[i:], []byte(string(r))):
+			return p.fail(line, "byte %#02x is not UTF-8", data[i])
+		case unicode.IsControl(r) && r != '\t' && r != '\r':
+			return p.fail(line, "control character %q", r)
+		}
+	}
+	return nil
 }
 
 var (
 	yamlError = regexp.MustCompile(`(?s)^yaml: (?:line ([0-9]+): )?(.*)$`)
 	// yaml.v3 counts lines from 1 in the errors of its scanner and from 0 in those of its
 	// parser, which are these.
-	fromZero = regexp.MustCompile(`^did not find expected (key|node|'-'|','|<)`)
+	fromZero  = regexp.MustCompile(`^did not find expected (key|node|'-'|','|<)`)
+	lineBreak = regexp.MustCompile(`\r\n|[\r\n\x{2028}\x{2029}]`) // of YAML
 )
 
-func (p *parser) syntaxError(err error) error {
+func (p *parser) syntaxError(data []byte, err error) error {
 	m := yamlError.FindStringSubmatch(err.Error())
 	if m == nil {
-		return &ParseError{p.file, 1, err.Error()}
+		return p.fail(1, "%v", err)
 	}
 	line, convErr := strconv.Atoi(m[1])
 	if fromZero.MatchString(m[2]) {
@@ -168,11 +184,20 @@ func (p *parser) syntaxError(err error) error {
 	if convErr != nil { // on the first line it gives no number
 		line = 1
 	}
-	return &ParseError{p.file, line, m[2]}
+	// At the end of the file it stands on a line behind the last.
+	last := 1 + len(lineBreak.FindAll(bytes.TrimRight(data, "\r\n"), -1))
+	return p.fail(min(line, last), "%s", m[2])
+}
+
+// maxReason bounds the reason of an error in bytes: the YAML reader quotes names whole.
+const maxReason = 500
+
+func (p *parser) fail(line int, format string, args ...any) error {
+	return &ParseError{File: p.file, Line: line, Reason: jsonwalk.Clip(fmt.Sprintf(format, args...), maxReason)}
 }
 
 func (p *parser) errorf(n *yaml.Node, format string, args ...any) error {
-	return &ParseError{p.file, max(1, n.Line), fmt.Sprintf(format, args...)}
+	return p.fail(max(1, n.Line), format, args...)
 }
 
 func (p *parser) site(n *yaml.Node, i int) (Site, error) {

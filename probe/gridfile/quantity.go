@@ -31,6 +31,9 @@ var quantity = regexp.MustCompile(`^([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-
 // parseQuantity returns text in the base unit of units. example is the unit to suggest.
 func parseQuantity(text, what, example string, units []unit) (float64, error) {
 	text = strings.TrimSpace(text)
+	if len(text) > maxText {
+		return 0, fmt.Errorf("%q is longer than %d bytes", clip(text), maxText)
+	}
 	m := quantity.FindStringSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("%q is not %s such as 8%s", text, what, example)
@@ -54,11 +57,11 @@ func parseQuantity(text, what, example string, units []unit) (float64, error) {
 	var names []string
 	for _, u := range units {
 		if strings.EqualFold(u.name, m[2]) {
-			return 0, fmt.Errorf("%s: unknown unit %q; write %s%s", text, m[2], m[1], u.name)
+			return 0, fmt.Errorf("%q: unknown unit %q; write %s%s", text, m[2], m[1], u.name)
 		}
 		names = append(names, u.name)
 	}
-	return 0, fmt.Errorf("%s: unknown unit %q; %s is in %s", text, m[2], what, strings.Join(names, ", "))
+	return 0, fmt.Errorf("%q: unknown unit %q; %s is in %s", text, m[2], what, strings.Join(names, ", "))
 }
 
 // ParseRate reads a rate in bits a second with its unit: bps, kbps, Mbps, Gbps or Tbps,
@@ -147,6 +150,9 @@ func FormatPercent(share float64) string { return formatNumber(share*100) + "%" 
 // an error that says how to write it. [time.Duration.String] is its counterpart.
 func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
+	if len(text) > maxText {
+		return 0, fmt.Errorf("%q is longer than %d bytes", clip(text), maxText)
+	}
 	m := quantity.FindStringSubmatch(text)
 	if m != nil && m[2] == "" {
 		return 0, fmt.Errorf("%s has no unit; write %sms", text, m[1])
@@ -162,11 +168,15 @@ func ParseDuration(text string) (time.Duration, error) {
 }
 
 // formatNumber writes v with at most twelve significant digits: they hide the noise of the
-// conversion between units.
+// conversion between units. A number that only a slip of the pen makes gets an exponent
+// instead of hundreds of zeros.
 func formatNumber(v float64) string {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 11, 64), 64)
 	if err == nil {
 		v = rounded
+	}
+	if a := math.Abs(v); a != 0 && (a < 1e-9 || a >= 1e15) {
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }

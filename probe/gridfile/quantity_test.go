@@ -19,19 +19,21 @@ func TestParseRate(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"85.19":                           "85.19 has no unit; write 85.19Mbps",
-		"85.19mbps":                       `unknown unit "mbps"; write 85.19Mbps`,
-		"85MB":                            `unknown unit "MB"; a rate is in bps, kbps, Mbps, Gbps, Tbps`,
-		"-1Mbps":                          "-1Mbps is negative",
-		"fast":                            `"fast" is not a rate such as 8Mbps`,
-		"":                                `"" is not a rate`,
-		"NaNMbps":                         "is not a rate",
-		"InfMbps":                         "is not a rate",
-		"0x10Mbps":                        `unknown unit "x10Mbps"`,
-		"1,44Mbps":                        `unknown unit ",44Mbps"`,
-		"1e400Mbps":                       "too large",
-		"1e308Gbps":                       "too large",
-		"1.44Mbps " + "\n" + "1.44 Mbps ": "is not a rate",
+		"85.19":                            "85.19 has no unit; write 85.19Mbps",
+		"85.19mbps":                        `unknown unit "mbps"; write 85.19Mbps`,
+		"85MB":                             `unknown unit "MB"; a rate is in bps, kbps, Mbps, Gbps, Tbps`,
+		"-1Mbps":                           "-1Mbps is negative",
+		"fast":                             `"fast" is not a rate such as 8Mbps`,
+		"":                                 `"" is not a rate`,
+		"NaNMbps":                          "is not a rate",
+		"InfMbps":                          "is not a rate",
+		"0x10Mbps":                         `unknown unit "x10Mbps"`,
+		"1,44Mbps":                         `unknown unit ",44Mbps"`,
+		"1e400Mbps":                        "too large",
+		"1e308Gbps":                        "too large",
+		"1\x1b[2J":                         `"1\x1b[2J": unknown unit "\x1b[2J"`,
+		strings.Repeat("9", 5000) + "Mbps": `…" is longer than 100 bytes`,
+		"1.44Mbps " + "\n" + "1.44 Mbps ":  "is not a rate",
 	} {
 		if got, err := ParseRate(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, %v, want an error with %q", text, got, err, want)
@@ -91,6 +93,8 @@ func TestFormat(t *testing.T) {
 		{FormatRate(1e4 * netmap.Mbps), "10Gbps"},
 		{FormatRate(0.5), "4bps"},
 		{FormatRate(0), "0bps"},
+		{FormatRate(1e300 * netmap.Mbps), "1e+294Tbps"},
+		{FormatRate(1e-300), "8e-300bps"},
 		{FormatSize(65536), "64KiB"},
 		{FormatSize(1e6), "1MB"},
 		{FormatSize(1000), "1kB"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/jsonwalk"
 )
 
 // Errors that callers of [Map] branch on.
@@ -284,14 +286,14 @@ func keyOf(reporter, from, to string) (peer, error) {
 }
 
 // maxName bounds a host's name in bytes, as in the DNS.
-const maxName = 255
+const maxName = jsonwalk.MaxText
 
 func checkName(name string) error {
 	if name == "" {
 		return errors.New("a host without a name")
 	}
-	if len(name) > maxName {
-		return fmt.Errorf("host name %q… of %d bytes: more than %d", name[:32], len(name), maxName)
+	if err := jsonwalk.CheckText(name); err != nil {
+		return fmt.Errorf("host name %w", err)
 	}
 	return nil
 }

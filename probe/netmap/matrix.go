@@ -2,10 +2,13 @@ package netmap
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/jsonwalk"
 )
 
 // MaxHosts bounds the hosts of a matrix file, of a [Map], and of a delta or digest.
@@ -17,13 +20,13 @@ type column struct {
 	key      string
 	field    Field // 0: the cell is not a measured field
 	required bool
+	whole    bool                         // every cell is a whole number
 	min, max float64                      // of a cell, in the file's unit
 	load     func(Estimate) float64       // NaN: not known
 	store    func(e *Estimate, v float64) // v is in min … max
 }
 
-// columns lists the matrices in the order in which they are written. age_s is not among
-// them: it needs to know what time it is.
+// columns lists the matrices in the order in which they are written.
 var columns = []column{
 	{
 		key: "bandwidth_mbps", field: FieldBandwidth, required: true, min: 1 / float64(Mbps), max: MaxRate.Mbps(),
@@ -51,7 +54,7 @@ var columns = []column{
 		store: func(e *Estimate, v float64) { e.Capacity = BytesPerSec(v) * Mbps },
 	},
 	{
-		key: "lanes", field: FieldLanes, min: 1, max: MaxLanes,
+		key: "lanes", field: FieldLanes, whole: true, min: 1, max: MaxLanes,
 		load:  func(e Estimate) float64 { return float64(e.Lanes) },
 		store: func(e *Estimate, v float64) { e.Lanes = int(v) },
 	},
@@ -73,7 +76,7 @@ var columns = []column{
 	{
 		// The strength of the bandwidth, as the numbers of Source: without it a
 		// prediction that was saved and loaded would come back as a measurement.
-		key: "source", max: float64(SourceObserved),
+		key: "source", whole: true, max: float64(SourceObserved),
 		load: func(e Estimate) float64 {
 			if !e.Has(FieldBandwidth) || e.Source == SourceDeclared {
 				return math.NaN() // what the reader assumes anyway
@@ -84,7 +87,8 @@ var columns = []column{
 	},
 }
 
-const ageKey = "age_s"
+// ageColumn is not among columns: it needs to know what time it is.
+var ageColumn = column{key: "age_s", max: maxAge}
 
 // maxAge bounds age_s in seconds: a century, far inside what a Duration holds.
 const maxAge = 100 * 365 * 24 * 3600
@@ -105,8 +109,8 @@ func (c *column) cell(e Estimate) float64 {
 // 0. Matrices in which nothing is known are left out, except the two required ones.
 // age_s is the age of the newest sample at now; a sample from the future has age 0.
 //
-// It returns an error, naming the pair, if an estimate does not pass [Estimate.Check]:
-// what it writes, [ParseMatrix] reads.
+// It returns an error, naming the pair or host, if an estimate does not pass
+// [Estimate.Check] or a name holds control characters: what it writes, [ParseMatrix] reads.
 func AppendMatrix(dst []byte, s *Snapshot, now time.Time) ([]byte, error) {
 	n := s.N()
 	used := make([]bool, len(columns))
@@ -131,6 +135,9 @@ func AppendMatrix(dst []byte, s *Snapshot, now time.Time) ([]byte, error) {
 	for i, h := range s.hosts {
 		dst = comma(dst, i)
 		text, err := json.Marshal(h)
+		if err == nil {
+			err = errors.Join(checkName(h.Name), jsonwalk.CheckText(h.Site))
+		}
 		if err != nil {
 			return dst, fmt.Errorf("write host %q: %w", h.Name, err)
 		}
@@ -143,7 +150,7 @@ func AppendMatrix(dst []byte, s *Snapshot, now time.Time) ([]byte, error) {
 		}
 	}
 	if aged {
-		dst = appendRows(dst, ageKey, s, func(e Estimate) float64 {
+		dst = appendRows(dst, ageColumn.key, s, func(e Estimate) float64 {
 			if e.Measured.IsZero() {
 				return math.NaN()
 			}

@@ -1,24 +1,16 @@
 package netmap
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/jsonwalk"
 )
 
 // A FormatError says what is wrong with a matrix file, and where.
-type FormatError struct {
-	Line   int // counted from 1
-	Reason string
-}
-
-func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
+type FormatError = jsonwalk.Error
 
 // ParseMatrix reads the matrix form of the grid file, as [AppendMatrix] writes it. hosts,
 // bandwidth_mbps and latency_s are required; null is a pair that was not measured; the
@@ -27,105 +19,197 @@ func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line,
 // checked and otherwise ignored.
 //
 // Keys that it does not know are skipped, since a later release may add some, unless they
-// look like a known quantity in another unit (latency_ms). All errors are a [*FormatError].
+// look like a known quantity in another unit (latency_ms). All errors are a [*FormatError]
+// without a file.
 func ParseMatrix(data []byte, now time.Time) (*Snapshot, error) {
-	p := &matrixParser{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
-	p.dec.UseNumber()
-	s, err := p.parse(now)
+	c, err := jsonwalk.New("", data)
 	if err != nil {
-		var fe *FormatError
-		if !errors.As(err, &fe) {
-			err = p.jsonError(err)
-		}
 		return nil, err
 	}
-	return s, nil
+	r := matrixReader{Cursor: c, tables: map[string]*table{}}
+	seen := map[string]int{} // offset of each key
+	err = c.Entries(func(key []byte, at int) error {
+		if first, dup := seen[string(key)]; dup {
+			return c.Fail(at, "key %s is given twice, first on line %d", jsonwalk.Quote(string(key)), c.Line(first))
+		}
+		seen[string(key)] = at
+		return r.entry(string(key), at)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := seen["hosts"]; !ok {
+		return nil, c.Fail(c.Pos(), "hosts is missing")
+	}
+	if err := r.checkShape(); err != nil {
+		return nil, err
+	}
+	return r.snapshot(now), nil
 }
 
-// matrixParser walks the JSON tokens, so that it can say on which line a value stands and
-// allocates no more than the text that it has read accounts for.
-type matrixParser struct {
-	data   []byte
-	dec    *json.Decoder
-	line   int // of the end of the last token
-	offset int // up to which line has counted
+// A matrixReader holds what has been read: a matrix may come before the list of hosts.
+type matrixReader struct {
+	*jsonwalk.Cursor
+	hosts  []Host
+	epoch  uint64
+	tables map[string]*table
 }
 
 // A table is one matrix of the file before the number of hosts is known.
 type table struct {
-	line  int         // of its key
-	rows  [][]float64 // NaN is null
-	lines []int       // of the end of each row
+	at     int         // byte offset of its key
+	rows   [][]float64 // NaN is null
+	starts []int       // byte offset of each row
 }
 
-func (p *matrixParser) parse(now time.Time) (*Snapshot, error) {
-	if err := p.open('{', "the file", "an object"); err != nil {
-		return nil, err
+func (r *matrixReader) entry(key string, at int) error {
+	c := columnByKey(key)
+	switch {
+	case c != nil:
+		return jsonwalk.Within(r.table(c, at), key)
+	case key == "hosts":
+		return jsonwalk.Within(r.readHosts(), key)
+	case key == "epoch":
+		return jsonwalk.Within(r.readEpoch(), key)
 	}
-	var hosts []Host
-	var epoch uint64
-	tables := map[string]*table{}
-	seen := map[string]int{}
-	for p.dec.More() {
-		t, err := p.token()
-		if err != nil {
-			return nil, err
-		}
-		key, _ := t.(string) // an object's key is always a string
-		if first, dup := seen[key]; dup {
-			return nil, p.errorf("key %q is given twice, first on line %d", key, first)
-		}
-		seen[key] = p.line
-		switch c := columnByKey(key); {
-		case c != nil:
-			tables[key], err = p.table(key, c.min, c.max)
-		case key == ageKey:
-			tables[key], err = p.table(key, 0, maxAge)
-		case key == "hosts":
-			hosts, err = p.hosts()
-		case key == "epoch":
-			epoch, err = p.epoch()
-		default:
-			err = p.skip(key)
-		}
-		if err != nil {
-			return nil, err
+	// A key that shares its stem with a known one (bandwidth_gbps, latency, gap_us) is
+	// refused: skipping it would drop a measurement, or keep one in the wrong unit,
+	// without a word.
+	stem, _, _ := strings.Cut(strings.ToLower(key), "_")
+	for _, known := range append(columnKeys(), "hosts", "epoch") {
+		if ks, _, _ := strings.Cut(known, "_"); ks == stem {
+			return r.Fail(at, "unknown key %s; write %s", jsonwalk.Quote(key), known)
 		}
 	}
-	if _, err := p.token(); err != nil { // the closing brace
-		return nil, err
-	}
-	if _, err := p.dec.Token(); err != io.EOF {
-		return nil, p.errorf("more text after the end of the object")
-	}
-	if _, ok := seen["hosts"]; !ok {
-		return nil, p.errorf("hosts is missing")
-	}
-	return p.build(hosts, epoch, tables, now)
+	r.Skip()
+	return nil
 }
 
-// build turns the tables into a snapshot once all sizes are known.
-func (p *matrixParser) build(hosts []Host, epoch uint64, tables map[string]*table, now time.Time) (*Snapshot, error) {
-	n := len(hosts)
+var hostKeys = []string{"name", "site"}
+
+func (r *matrixReader) readHosts() error {
+	r.Peek()
+	start := r.Pos()
+	first := map[string]int{}
+	err := r.List(func(i int) error {
+		at := r.Pos()
+		var h Host
+		_, err := r.Fields(hostKeys, func(k int) (err error) {
+			if hostKeys[k] == "name" {
+				h.Name, err = r.Text()
+			} else {
+				h.Site, err = r.Text()
+			}
+			return err
+		})
+		line, dup := first[h.Name]
+		switch {
+		case err != nil:
+		case h.Name == "":
+			err = r.Fail(at, "the host has no name")
+		case dup:
+			err = r.Fail(at, "the name %q is given twice, first on line %d", h.Name, line)
+		case i == MaxHosts:
+			err = r.Fail(at, "more than %d hosts", MaxHosts)
+		}
+		first[h.Name] = r.Line(at)
+		r.hosts = append(r.hosts, h)
+		return jsonwalk.Within(err, jsonwalk.Element(i))
+	})
+	if err == nil && len(r.hosts) == 0 {
+		return r.Fail(start, "the list is empty")
+	}
+	return err
+}
+
+func (r *matrixReader) readEpoch() error {
+	text, at, err := r.Digits()
+	if err != nil {
+		return err
+	}
+	if r.epoch, err = strconv.ParseUint(string(text), 10, 64); err != nil {
+		return r.Fail(at, "%.40s is not a whole number of 64 bits", text)
+	}
+	return nil
+}
+
+// table reads the matrix of c, whose key stands at offset at.
+func (r *matrixReader) table(c *column, at int) error {
+	t := &table{at: at}
+	r.tables[c.key] = t
+	return r.List(func(i int) error {
+		if i == MaxHosts {
+			return r.Fail(r.Pos(), "more than %d rows", MaxHosts)
+		}
+		t.starts = append(t.starts, r.Pos())
+		var row []float64
+		err := r.List(func(j int) error {
+			v, err := r.cell(c, i == j)
+			row = append(row, v)
+			if err != nil {
+				return jsonwalk.Within(err, jsonwalk.Element(j))
+			}
+			return nil
+		})
+		t.rows = append(t.rows, row)
+		return jsonwalk.Within(err, jsonwalk.Element(i))
+	})
+}
+
+// cell reads a value of c: a number, or null, which is NaN.
+func (r *matrixReader) cell(c *column, diagonal bool) (float64, error) {
+	if diagonal {
+		r.Skip() // whatever it holds
+		return math.NaN(), nil
+	}
+	if r.Null() {
+		return math.NaN(), nil
+	}
+	at := r.Pos()
+	v, err := r.Number()
+	switch {
+	case err != nil:
+		return 0, err
+	case v < 0:
+		return 0, r.Fail(at, "%v is negative", v)
+	case v == 0 && c.min > 0:
+		return 0, r.Fail(at, "%v; write null for a pair that was not measured", v)
+	case v < c.min || v > c.max:
+		return 0, r.Fail(at, "%v is not in %g … %g", v, c.min, c.max)
+	case c.whole && v != math.Trunc(v):
+		return 0, r.Fail(at, "%v is not a whole number", v)
+	}
+	return v, nil
+}
+
+// checkShape says which matrix is missing or does not fit the hosts, in a fixed order: the
+// same file gives the same error.
+func (r *matrixReader) checkShape() error {
 	for i := range columns {
-		if key := columns[i].key; columns[i].required && tables[key] == nil {
-			return nil, p.errorf("%s is missing", key)
+		if c := &columns[i]; c.required && r.tables[c.key] == nil {
+			return r.Fail(r.Pos(), "%s is missing", c.key)
 		}
 	}
-	for _, key := range columnKeys() { // in a fixed order: the same file gives the same error
-		t := tables[key]
+	n := len(r.hosts)
+	for _, key := range columnKeys() {
+		t := r.tables[key]
 		if t == nil {
 			continue
 		}
 		if len(t.rows) != n {
-			return nil, &FormatError{t.line, fmt.Sprintf("%s has %d rows for %d hosts", key, len(t.rows), n)}
+			return r.Fail(t.at, "%s has %d rows for %d hosts", key, len(t.rows), n)
 		}
 		for i, row := range t.rows {
 			if len(row) != n {
-				return nil, &FormatError{t.lines[i], fmt.Sprintf("%s[%d], the row of %s, has %d values for %d hosts", key, i, hosts[i].Name, len(row), n)}
+				return r.Fail(t.starts[i], "%s[%d], the row of %s, has %d values for %d hosts", key, i, r.hosts[i].Name, len(row), n)
 			}
 		}
 	}
+	return nil
+}
+
+func (r *matrixReader) snapshot(now time.Time) *Snapshot {
+	n := len(r.hosts)
 	est := make([]Estimate, n*n)
 	for i := range n {
 		for j := range n {
@@ -136,169 +220,39 @@ func (p *matrixParser) build(hosts []Host, epoch uint64, tables map[string]*tabl
 			e.Source = SourceDeclared
 			for k := range columns {
 				c := &columns[k]
-				t := tables[c.key]
+				t := r.tables[c.key]
 				if t == nil || math.IsNaN(t.rows[i][j]) {
 					continue
 				}
 				c.store(e, t.rows[i][j])
 				e.Known |= c.field
 			}
-			if t := tables[ageKey]; t != nil && !now.IsZero() && !math.IsNaN(t.rows[i][j]) {
+			if t := r.tables[ageColumn.key]; t != nil && !now.IsZero() && !math.IsNaN(t.rows[i][j]) {
 				e.Measured = now.Add(-seconds(t.rows[i][j])).Round(0)
 			}
 			*e = e.clean()
 		}
 	}
-	return NewSnapshot(epoch, hosts, est), nil
+	return NewSnapshot(r.epoch, r.hosts, est)
 }
 
-func (p *matrixParser) hosts() ([]Host, error) {
-	if err := p.open('[', "hosts", "a list"); err != nil {
-		return nil, err
-	}
-	var hosts []Host
-	first := map[string]int{}
-	for p.dec.More() {
-		var h struct {
-			Name *string `json:"name"`
-			Site string  `json:"site"`
-		}
-		err := p.dec.Decode(&h)
-		p.advance()
-		var wrong *json.UnmarshalTypeError
-		switch {
-		case errors.As(err, &wrong):
-			return nil, p.errorf("hosts[%d]: a JSON %s where {\"name\": …, \"site\": …} with texts should be", len(hosts), wrong.Value)
-		case err != nil:
-			return nil, err
-		case h.Name == nil || *h.Name == "":
-			return nil, p.errorf("hosts[%d] has no name", len(hosts))
-		case len(hosts) == MaxHosts:
-			return nil, p.errorf("more than %d hosts", MaxHosts)
-		}
-		if line, dup := first[*h.Name]; dup {
-			return nil, p.errorf("hosts[%d]: the name %q is given twice, first on line %d", len(hosts), *h.Name, line)
-		}
-		first[*h.Name] = p.line
-		hosts = append(hosts, Host{Name: *h.Name, Site: h.Site})
-	}
-	if _, err := p.token(); err != nil {
-		return nil, err
-	}
-	if len(hosts) == 0 {
-		return nil, p.errorf("hosts is empty")
-	}
-	return hosts, nil
-}
-
-func (p *matrixParser) table(key string, low, high float64) (*table, error) {
-	t := &table{line: p.line}
-	if err := p.open('[', key, "a list of rows"); err != nil {
-		return nil, err
-	}
-	for p.dec.More() {
-		i := len(t.rows)
-		if i == MaxHosts {
-			return nil, p.errorf("%s has more than %d rows", key, MaxHosts)
-		}
-		if err := p.open('[', fmt.Sprintf("%s[%d]", key, i), "a list of numbers"); err != nil {
-			return nil, err
-		}
-		var row []float64
-		for p.dec.More() {
-			v, err := p.cell(key, i, len(row), low, high)
-			if err != nil {
-				return nil, err
-			}
-			row = append(row, v)
-		}
-		if _, err := p.token(); err != nil {
-			return nil, err
-		}
-		t.rows = append(t.rows, row)
-		t.lines = append(t.lines, p.line)
-	}
-	_, err := p.token()
-	return t, err
-}
-
-// cell reads the value at [i][j]: a number in low … high, or null, which is NaN.
-func (p *matrixParser) cell(key string, i, j int, low, high float64) (float64, error) {
-	t, err := p.token()
-	if err != nil {
-		return 0, err
-	}
-	if t == nil {
-		return math.NaN(), nil
-	}
-	text, ok := t.(json.Number)
-	if !ok {
-		return 0, p.errorf("%s[%d][%d] is %s, not a number or null", key, i, j, describe(t))
-	}
-	if i == j {
-		return math.NaN(), nil // the diagonal is ignored, whatever it holds
-	}
-	v, err := strconv.ParseFloat(string(text), 64)
-	switch {
-	case err != nil:
-		return 0, p.errorf("%s[%d][%d] is %s, out of range", key, i, j, text)
-	case v < 0:
-		return 0, p.errorf("%s[%d][%d] is %s, which is negative", key, i, j, text)
-	case v == 0 && low > 0:
-		return 0, p.errorf("%s[%d][%d] is %s; write null for a pair that was not measured", key, i, j, text)
-	case v < low || v > high:
-		return 0, p.errorf("%s[%d][%d] is %s, not in %g … %g", key, i, j, text, low, high)
-	case (key == "lanes" || key == "source") && v != math.Trunc(v):
-		return 0, p.errorf("%s[%d][%d] is %s, not a whole number", key, i, j, text)
-	}
-	return v, nil
-}
-
-func (p *matrixParser) epoch() (uint64, error) {
-	t, err := p.token()
-	if err != nil {
-		return 0, err
-	}
-	text, ok := t.(json.Number)
-	if !ok {
-		return 0, p.errorf("epoch is %s, not a whole number", describe(t))
-	}
-	v, err := strconv.ParseUint(string(text), 10, 64)
-	if err != nil {
-		return 0, p.errorf("epoch is %s, not a whole number of 64 bits", text)
-	}
-	return v, nil
-}
-
-// skip passes over the value of a key that this release does not know. A key that shares
-// its stem with a known one (bandwidth_gbps, latency, gap_us) is refused: skipping it
-// would drop a measurement, or keep one in the wrong unit, without a word.
-func (p *matrixParser) skip(key string) error {
-	stem, _, _ := strings.Cut(strings.ToLower(key), "_")
-	for _, known := range append(columnKeys(), "hosts", "epoch") {
-		if ks, _, _ := strings.Cut(known, "_"); ks == stem {
-			return p.errorf("unknown key %q; write %s", key, known)
-		}
-	}
-	var ignored json.RawMessage
-	err := p.dec.Decode(&ignored)
-	p.advance()
-	return err
-}
-
+// columnByKey returns nil for a key that is no matrix.
 func columnByKey(key string) *column {
 	for i := range columns {
 		if columns[i].key == key {
 			return &columns[i]
 		}
 	}
+	if key == ageColumn.key {
+		return &ageColumn
+	}
 	return nil
 }
 
 func columnKeys() []string {
-	keys := make([]string, 0, len(columns)+3)
+	keys := make([]string, 0, len(columns)+1)
 	for i := range columns {
 		keys = append(keys, columns[i].key)
 	}
-	return append(keys, ageKey)
+	return append(keys, ageColumn.key)
 }

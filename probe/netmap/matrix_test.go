@@ -1,6 +1,8 @@
 package netmap
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -112,30 +114,36 @@ func TestMatrixErrorsNameLineAndReason(t *testing.T) {
 	const bandwidth = `"bandwidth_mbps":[[0,1],[1,0]],` + "\n"
 	const latency = `"latency_s":[[0,1],[1,0]]` + "\n"
 	for _, tt := range []struct{ name, text, want string }{
-		{"empty", "", "line 1: the text ends"},
-		{"not an object", "[1]", "line 1: the file is a list, not an object"},
-		{"cut off", hosts + bandwidth, "line 3: the text ends in the middle"},
+		{"empty", "", "line 1: not JSON: unexpected end"},
+		{"not an object", "[1]", "line 1: want an object, found a list"},
+		{"cut off", hosts + bandwidth, "line 3: not JSON: unexpected end"},
 		{"no latency", hosts + `"bandwidth_mbps":[[0,1],[1,0]]}`, "line 2: latency_s is missing"},
 		{"no hosts", "{" + bandwidth + latency + "}", "line 3: hosts is missing"},
-		{"empty hosts", `{"hosts":[]}`, "line 1: hosts is empty"},
-		{"nameless", `{"hosts":[{"site":"UT"}]}`, "line 1: hosts[0] has no name"},
-		{"number as a host", `{"hosts":[7]}`, "line 1: hosts[0]: a JSON number"},
+		{"empty hosts", `{"hosts":[]}`, "line 1: hosts: the list is empty"},
+		{"nameless", `{"hosts":[{"site":"UT"}]}`, "line 1: hosts[0]: the host has no name"},
+		{"number as a name", `{"hosts":[{"name":7}]}`, "line 1: hosts[0]: name: want a string, found 7"},
+		{"control character", "{\"hosts\":[{\"name\":\"a\"},\n{\"name\":\"b\\u001b[2J\"}]}", `line 2: hosts[1]: name: "b\x1b[2J" holds the control character '\x1b'`},
+		{"line break", `{"hosts":[{"name":"a","site":"U\nT"}]}`, `line 1: hosts[0]: site: "U\nT" holds the control character '\n'`},
+		{"long name", `{"hosts":[{"name":"` + strings.Repeat("n", 300) + `"}]}`, `line 1: hosts[0]: name: "` + strings.Repeat("n", 40) + `…" is longer than 255 bytes`},
+		{"minus infinity", hosts + "\"bandwidth_mbps\":[[0,1],\n[-Infinity,1]]," + latency + "}", "line 3: not JSON: Infinity is not a number"},
+		{"many digits", hosts + `"bandwidth_mbps":[[0,` + strings.Repeat("9", 5000) + `],[1,0]],` + latency + "}", "line 2: bandwidth_mbps[0][1]: " + strings.Repeat("9", 40) + "… is too large"},
+		{"number as a host", `{"hosts":[7]}`, "line 1: hosts[0]: want an object, found 7"},
 		{"same name", "{\"hosts\":[{\"name\":\"a\"},\n{\"name\":\"a\"}]}", `line 2: hosts[1]: the name "a" is given twice, first on line 1`},
 		{"few rows", hosts + `"bandwidth_mbps":[[0,1]],` + latency + "}", "line 2: bandwidth_mbps has 1 rows for 2 hosts"},
 		{"short row", hosts + "\"bandwidth_mbps\":[[0,1],\n[1]]," + latency + "}", "line 3: bandwidth_mbps[1], the row of b, has 1 values for 2 hosts"},
-		{"zero", hosts + "\"bandwidth_mbps\":[[0,1],\n[0,0]]," + latency + "}", "line 3: bandwidth_mbps[1][0] is 0; write null"},
-		{"negative", hosts + bandwidth + `"latency_s":[[0,-0.5],[1,0]]}`, "line 3: latency_s[0][1] is -0.5, which is negative"},
-		{"NaN", hosts + "\"bandwidth_mbps\":[[0,\nNaN],[1,0]]," + latency + "}", "line 3: NaN is not a number of JSON; write null"},
-		{"huge", hosts + `"bandwidth_mbps":[[0,1e999],[1,0]],` + latency + "}", "line 2: bandwidth_mbps[0][1] is 1e999, out of range"},
-		{"over 10 Tbit/s", hosts + `"bandwidth_mbps":[[0,2e7],[1,0]],` + latency + "}", "line 2: bandwidth_mbps[0][1] is 2e7, not in"},
-		{"milliseconds", hosts + bandwidth + `"latency_s":[[0,76.5],[1,0]]}`, "line 3: latency_s[0][1] is 76.5, not in 0 … 60"},
-		{"text", hosts + `"bandwidth_mbps":[[0,"1"],[1,0]],` + latency + "}", `line 2: bandwidth_mbps[0][1] is the text "1", not a number`},
-		{"object as a row", hosts + `"bandwidth_mbps":[{}],` + latency + "}", "line 2: bandwidth_mbps[0] is an object, not a list"},
+		{"zero", hosts + "\"bandwidth_mbps\":[[0,1],\n[0,0]]," + latency + "}", "line 3: bandwidth_mbps[1][0]: 0; write null"},
+		{"negative", hosts + bandwidth + `"latency_s":[[0,-0.5],[1,0]]}`, "line 3: latency_s[0][1]: -0.5 is negative"},
+		{"NaN", hosts + "\"bandwidth_mbps\":[[0,\nNaN],[1,0]]," + latency + "}", "line 3: not JSON: NaN is not a number; a value that was not measured is null"},
+		{"huge", hosts + `"bandwidth_mbps":[[0,1e999],[1,0]],` + latency + "}", "line 2: bandwidth_mbps[0][1]: 1e999 is too large"},
+		{"over 10 Tbit/s", hosts + `"bandwidth_mbps":[[0,2e7],[1,0]],` + latency + "}", "line 2: bandwidth_mbps[0][1]: 2e+07 is not in"},
+		{"milliseconds", hosts + bandwidth + `"latency_s":[[0,76.5],[1,0]]}`, "line 3: latency_s[0][1]: 76.5 is not in 0 … 60"},
+		{"text", hosts + `"bandwidth_mbps":[[0,"1"],[1,0]],` + latency + "}", `line 2: bandwidth_mbps[0][1]: want a number, found "1"`},
+		{"object as a row", hosts + `"bandwidth_mbps":[{}],` + latency + "}", "line 2: bandwidth_mbps[0]: want a list, found an object"},
 		{"other unit", hosts + `"latency_ms":[[0,1],[1,0]]}`, `line 2: unknown key "latency_ms"; write latency_s`},
 		{"twice", hosts + bandwidth + bandwidth + latency + "}", `line 3: key "bandwidth_mbps" is given twice, first on line 2`},
-		{"epoch", hosts + bandwidth + latency + `,"epoch":-1}`, "line 4: epoch is -1, not a whole number"},
-		{"half a lane", hosts + bandwidth + latency + `,"lanes":[[0,1.5],[1,0]]}`, "line 4: lanes[0][1] is 1.5, not a whole number"},
-		{"more", hosts + bandwidth + latency + "}{}", "line 4: more text after the end"},
+		{"epoch", hosts + bandwidth + latency + `,"epoch":-1}`, "line 4: epoch: -1 is not a whole number"},
+		{"half a lane", hosts + bandwidth + latency + `,"lanes":[[0,1.5],[1,0]]}`, "line 4: lanes[0][1]: 1.5 is not a whole number"},
+		{"more", hosts + bandwidth + latency + "}{}", "line 4: not JSON: invalid character '{' after top-level value"},
 		{"syntax", hosts + "\n\n!", "line 4: not JSON"},
 	} {
 		_, err := ParseMatrix([]byte(tt.text), t0)
@@ -169,9 +177,13 @@ func FuzzParseMatrix(f *testing.F) {
 		}
 		f.Add(text)
 	}
+	f.Add([]byte("{\"hosts\":[{\"name\":\"a\\n\"}],\n\"latency_s\":[[null]],\"bandwidth_mbps\":[[NaN]]}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s, err := ParseMatrix(in, t0)
 		if err != nil {
+			if e, ok := errors.AsType[*FormatError](err); !ok || e.Line < 1 || e.Line > 1+bytes.Count(in, []byte("\n")) {
+				t.Fatalf("%v names no line of the file", err)
+			}
 			return
 		}
 		text, err := AppendMatrix(nil, s, t0)
