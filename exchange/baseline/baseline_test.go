@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 func names(n int) []string {
@@ -96,6 +97,7 @@ func TestLoops(t *testing.T) {
 		iterations func(n int) int
 		transfers  func(n int) int
 	}{
+		{"simple", Simple, func(n int) int { return min(n-1, 1) }, func(n int) int { return n * (n - 1) }},
 		{"ring", Ring, func(n int) int { return n - 1 }, func(n int) int { return n * (n - 1) }},
 		{"spreading-simple", SpreadingSimple, func(n int) int { return n - 1 }, func(n int) int { return n * (n - 1) }},
 		{"bruck", Bruck, log2ceil, func(n int) int { return n * log2ceil(n) }},
@@ -144,6 +146,11 @@ func TestSmallPlans(t *testing.T) {
 		plan func() (*plan.Plan, error)
 		want string
 	}{
+		{"simple of 3", func() (*plan.Plan, error) { return Simple(names(3), []int64{1}) }, `
+			0→1 [0] []; 0→2 [0] []; 1→0 [1] []; 1→2 [1] []; 2→0 [2] []; 2→1 [2] []`},
+		{"neighbour exchange of 4", func() (*plan.Plan, error) { return NeighbourExchange(names(4), []int64{1}) }, `
+			0→1 [0] []; 1→0 [1] []; 2→3 [2] []; 3→2 [3] [];
+			0→3 [0 1] [0 1] sender; 1→2 [0 1] [0 1] sender; 2→1 [2 3] [2 3] sender; 3→0 [2 3] [2 3] sender`},
 		{"ring of 3", func() (*plan.Plan, error) { return Ring(names(3), []int64{1}) }, `
 			0→1 [0] []; 1→2 [1] []; 2→0 [2] [];
 			0→1 [2] [0 2] sender; 1→2 [0] [0 1] sender; 2→0 [1] [1 2] sender`},
@@ -167,6 +174,13 @@ func TestSmallPlans(t *testing.T) {
 			0→1 [0 2] [0]; 1→0 [1 3 4] [1 2];
 			0→2 [0 1 3 4] [3 4] sender;
 			1→4 [0 1 2 3] [1 3 4] sender; 1→3 [0 1 2 4] [2 3 6] sender`},
+		// Up in {0 2} and in {1 3 4}, where 4 is folded into 1; up at the root; down.
+		{"mpich-g2", func() (*plan.Plan, error) { return MPICHG2(names(5), []int64{1}, treeOver(5, pools)) }, `
+			0→2 [0] []; 2→0 [2] [];
+			4→1 [4] []; 1→3 [1 4] [2]; 3→1 [3] []; 1→4 [1 3] [3 4] sender;
+			0→1 [0 2] [0 1] sender; 1→0 [1 3 4] [2 4 5] sender;
+			0→2 [1 3 4] [6 7] sender;
+			1→4 [0 2] [6 7] sender; 1→3 [0 2] [6 9] sender`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -305,6 +319,14 @@ func TestRefuses(t *testing.T) {
 		{"rank twice", magpie([]int{0, 1}, []int{1, 2}), "magpie: pool 1 holds rank 1, which is in a pool already"},
 		{"unknown rank", magpie([]int{0, 1, 2, 3}), "magpie: pool 0 holds rank 3, want 0 … 2"},
 		{"negative rank", magpie([]int{-1, 0, 1, 2}), "magpie: pool 0 holds rank -1"},
+		{"odd", func() (*plan.Plan, error) { return NeighbourExchange(names(5), one) }, "neighbour-exchange: 5 hosts: it needs an even number"},
+		{"no tree", func() (*plan.Plan, error) { return MPICHG2(names(3), one, nil) }, "mpich-g2: no pool tree"},
+		{"tree of fewer hosts", func() (*plan.Plan, error) { return MPICHG2(names(3), one, treeOver(2, nil)) }, "mpich-g2: pool tree: root: 2 hosts of 3"},
+		{"tree of other hosts", func() (*plan.Plan, error) {
+			tree := treeOver(1, nil)
+			tree.Hosts = []netmap.Host{{Name: "elsewhere"}}
+			return MPICHG2(names(1), one, tree)
+		}, `mpich-g2: pool tree is of other hosts: host 0 is "elsewhere" there`},
 		{"empty pool", magpie([]int{0, 1, 2}, nil), "magpie: pool 1 is empty"},
 	}
 	for _, tt := range tests {

@@ -25,8 +25,8 @@ const (
 	own    = -2 // the host contributes the block
 )
 
-// newBuilder checks names and sizes and returns the builder of an empty allgather.
-func newBuilder(algorithm string, hosts []string, sizes []int64) (*builder, error) {
+// newPlan checks names and sizes and returns an allgather without transfers.
+func newPlan(algorithm string, hosts []string, sizes []int64) (*plan.Plan, error) {
 	n := len(hosts)
 	if n == 0 {
 		return nil, fmt.Errorf("%s: no hosts", algorithm)
@@ -51,6 +51,16 @@ func newBuilder(algorithm string, hosts []string, sizes []int64) (*builder, erro
 	} else {
 		p.Sizes = slices.Clone(sizes)
 	}
+	return p, nil
+}
+
+// newBuilder checks names and sizes and returns the builder of an empty allgather.
+func newBuilder(algorithm string, hosts []string, sizes []int64) (*builder, error) {
+	p, err := newPlan(algorithm, hosts, sizes)
+	if err != nil {
+		return nil, err
+	}
+	n := len(hosts)
 	b := &builder{plan: p, n: n, brought: make([]int32, n*n), last: make([][]int, n), now: make([][]int, n)}
 	for i := range b.brought {
 		b.brought[i] = absent
@@ -61,20 +71,26 @@ func newBuilder(algorithm string, hosts []string, sizes []int64) (*builder, erro
 	return b, nil
 }
 
-// send appends one transfer of the blocks of origins, which is not empty. It waits
-// for the data and for sync. An algorithm must not forward what this brings before the iteration
-// ends: it would be a data dependency inside an iteration.
-func (b *builder) send(src, dst int, origins []int, sync ...int) {
-	origins = slices.Sorted(slices.Values(origins))
+// add appends one transfer of the blocks of origins, which is not empty, and returns
+// its index. It waits for the data and for sync.
+func (b *builder) add(src, dst int, origins []int, sync ...int) int {
+	origins = slices.Clone(origins)
+	slices.Sort(origins)
 	id := len(b.plan.Transfers)
-	t := plan.Transfer{ID: id, Src: src, Dst: dst, Phase: -1, After: []int{}}
-	for _, o := range origins {
-		t.Blocks = append(t.Blocks, plan.Block{Origin: o, Dest: plan.All})
+	t := plan.Transfer{
+		ID: id, Src: src, Dst: dst, Phase: -1,
+		Blocks: make([]plan.Block, len(origins)),
+		After:  make([]int, 0, 1+len(sync)),
+	}
+	for i, o := range origins {
+		t.Blocks[i] = plan.Block{Origin: o, Dest: plan.All}
 		if k := b.brought[src*b.n+o]; k >= 0 {
 			t.After = append(t.After, int(k))
 		}
 		b.brought[dst*b.n+o] = int32(id)
 	}
+	slices.Sort(t.After)
+	t.After = slices.Compact(t.After)
 	for _, k := range sync {
 		if !slices.Contains(t.After, k) {
 			t.After = append(t.After, k)
@@ -82,8 +98,14 @@ func (b *builder) send(src, dst int, origins []int, sync ...int) {
 		}
 	}
 	slices.Sort(t.After)
-	t.After = slices.Compact(t.After)
 	b.plan.Transfers = append(b.plan.Transfers, t)
+	return id
+}
+
+// send is add inside an iteration. An algorithm must not forward what this brings before
+// the iteration ends: it would be a data dependency inside an iteration.
+func (b *builder) send(src, dst int, origins []int, sync ...int) {
+	id := b.add(src, dst, origins, sync...)
 	b.now[src] = append(b.now[src], id)
 	b.now[dst] = append(b.now[dst], id)
 }
@@ -95,12 +117,16 @@ func (b *builder) step(src, dst int, origins ...int) {
 }
 
 // endIteration makes the transfers since the last call the ones that step waits for.
-// A host that was idle keeps its older ones.
+// A host that was idle, or only received, keeps its older ones too: nothing that it did since
+// waited for them.
 func (b *builder) endIteration() {
 	for h := range b.now {
-		if len(b.now[h]) > 0 {
-			b.last[h], b.now[h] = b.now[h], b.last[h][:0]
+		sent := slices.ContainsFunc(b.now[h], func(id int) bool { return b.plan.Transfers[id].Src == h })
+		if !sent {
+			b.last[h], b.now[h] = append(b.last[h], b.now[h]...), b.now[h][:0]
+			continue
 		}
+		b.last[h], b.now[h] = b.now[h], b.last[h][:0]
 	}
 }
 

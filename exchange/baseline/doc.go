@@ -1,9 +1,18 @@
-// Package baseline holds the allgathers of other systems as plans: to compare with,
-// and to fall back to.
+// Package baseline holds what other systems do, as plans: to compare with, and to fall
+// back to.
 //
-// Each function is pure and takes host names in rank order and block sizes, one for
-// all or one for each. They know nothing of the network ([MagPIe] knows pools), so they
-// predict nothing: Start, End, Makespan and Bound are 0, and the plan simulator fills them in.
+// Each function is pure and takes block sizes, one for all or one for each. The allgathers:
+//
+//   - [Simple], [SpreadingSimple], [Ring], [NeighbourExchange], [RecursiveDoubling] and
+//     [Bruck] know ranks only;
+//   - [MagPIe] and [MPICHG2] go through coordinators of pools: they know a partition and
+//     a pool tree;
+//   - [BroadcastTrees] makes N broadcast trees from measured costs and orders their
+//     transfers by a host model.
+//
+// The baselines for alltoall live here too; their names begin with Alltoall. Those that know
+// ranks or pools predict nothing: Start, End, Makespan and Bound are 0, and the plan simulator
+// fills them in. BroadcastTrees fills in all but Bound, by its host model.
 //
 // Place in the flow: beside min3; the planner compares their plans with others.
 //
@@ -18,6 +27,13 @@
 // Phase is −1: an iteration of these loops is not free of contention on a real
 // network, which is what a phase promises. No host receives a block twice.
 //
-// Source: the descriptions in Gupta & Vadhiyar, "An Efficient MPI_Allgather for
-// Grids", HPDC 2007, §2, and the papers cited there; each file names its own.
+// BroadcastTrees has data edges only, as min3 has: its order is the order of the plan, and a
+// host that may send two blocks at once by the model does.
+//
+// # Sources
+//
+// The descriptions in Gupta & Vadhiyar, "An Efficient MPI_Allgather for Grids", HPDC 2007, §2
+// and §6, and the papers cited there; each file names its own. What the descriptions leave open
+// is said with each function. Neither they nor the papers on switched clusters name a pairwise
+// allgather: pairwise exchange is an alltoall.
 package baseline

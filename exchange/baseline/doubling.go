@@ -14,27 +14,38 @@ func RecursiveDoubling(hosts []string, sizes []int64) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := b.n
+	all := make([]int, b.n)
+	for r := range all {
+		all[r] = r
+	}
+	double(b, all)
+	return b.plan, nil
+}
+
+// double runs recursive doubling among ranks, which hold different blocks, one or
+// several: at its end each holds the blocks of all.
+func double(b *builder, ranks []int) {
+	n := len(ranks)
 	m := 1
 	for 2*m <= n {
 		m *= 2
 	}
-	for r := m; r < n; r++ {
-		b.step(r, r-m, r)
+	for k := m; k < n; k++ {
+		b.step(ranks[k], ranks[k-m], b.holds(ranks[k])...)
 	}
 	b.endIteration()
 	for dist := 1; dist < m; dist *= 2 {
 		held := make([][]int, m)
-		for p := range m {
-			held[p] = b.holds(p)
+		for k := range m {
+			held[k] = b.holds(ranks[k])
 		}
-		for p := range m {
-			b.step(p, p^dist, held[p]...)
+		for k := range m {
+			b.step(ranks[k], ranks[k^dist], held[k]...)
 		}
 		b.endIteration()
 	}
-	for r := m; r < n; r++ {
-		b.step(r-m, r, b.missing(r, b.holds(r-m))...)
+	for k := m; k < n; k++ {
+		b.step(ranks[k-m], ranks[k], b.missing(ranks[k], b.holds(ranks[k-m]))...)
 	}
-	return b.plan, nil
+	b.endIteration()
 }

@@ -49,28 +49,6 @@ func MagPIe(hosts []string, sizes []int64, pools [][]int) (*plan.Plan, error) {
 	return b.plan, nil
 }
 
-// binomial broadcasts all that pool[0] holds to the pool. Position v of the pool
-// hears from v without its lowest set bit, and sends to v+2^k for every smaller bit
-// 2^k, the largest (the root of the largest subtree) first.
-func binomial(b *builder, pool []int) {
-	top := 1
-	for top < len(pool) {
-		top *= 2
-	}
-	// sent holds, by position, the send that the next one waits for: one at a time.
-	sent := make([][]int, len(pool))
-	sent[0] = b.last[pool[0]] // the coordinator ends its exchange first
-	// By falling bit every sender has received before it sends.
-	for bit := top / 2; bit > 0; bit /= 2 {
-		for v := 0; v+bit < len(pool); v += 2 * bit {
-			src, dst := pool[v], pool[v+bit]
-			id := len(b.plan.Transfers)
-			b.send(src, dst, b.missing(dst, b.holds(src)), sent[v]...)
-			sent[v] = []int{id}
-		}
-	}
-}
-
 // checkPools returns pools with the lowest rank of each first (its coordinator) and
 // in the order of coordinators. It refuses pools that do not divide 0 … n−1.
 func checkPools(pools [][]int, n int) ([][]int, error) {
