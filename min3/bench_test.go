@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -54,7 +53,7 @@ func BenchmarkSchedule(b *testing.B) {
 		for _, n := range []int{20, 64, 128, 256} {
 			s, tree := threeLevels(n)
 			b.Run(fmt.Sprintf("%v/n=%d", duplex, n), func(b *testing.B) {
-				benchmark(b, s, tree, []int64{65536}, duplex)
+				benchmark(b, s, tree, []int64{65536}, Options{Duplex: duplex})
 			})
 		}
 	}
@@ -65,7 +64,7 @@ func BenchmarkSchedulePaperGrid(b *testing.B) {
 	s, tree := paperGrid()
 	for _, duplex := range models {
 		b.Run(duplex.String(), func(b *testing.B) {
-			benchmark(b, s, tree, []int64{65536}, duplex)
+			benchmark(b, s, tree, []int64{65536}, Options{Duplex: duplex})
 		})
 	}
 }
@@ -83,18 +82,18 @@ func BenchmarkScheduleHard(b *testing.B) {
 		}
 		one := []int64{1 << 16}
 		for _, duplex := range models {
-			b.Run(fmt.Sprintf("flat-equal/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, equal, flat, one, duplex) })
-			b.Run(fmt.Sprintf("flat-mixed/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, mixed, flat, one, duplex) })
-			b.Run(fmt.Sprintf("flat-sizes/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, mixed, flat, sizes, duplex) })
-			b.Run(fmt.Sprintf("sizes/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, mixed, tree, sizes, duplex) })
+			b.Run(fmt.Sprintf("flat-equal/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, equal, flat, one, Options{Duplex: duplex}) })
+			b.Run(fmt.Sprintf("flat-mixed/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, mixed, flat, one, Options{Duplex: duplex}) })
+			b.Run(fmt.Sprintf("flat-sizes/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, mixed, flat, sizes, Options{Duplex: duplex}) })
+			b.Run(fmt.Sprintf("sizes/%v/n=%d", duplex, n), func(b *testing.B) { benchmark(b, mixed, tree, sizes, Options{Duplex: duplex}) })
 		}
 	}
 }
 
-func benchmark(b *testing.B, s *netmap.Snapshot, tree *pools.Tree, sizes []int64, duplex plan.Duplex) {
+func benchmark(b *testing.B, s *netmap.Snapshot, tree *pools.Tree, sizes []int64, opt Options) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Schedule(s, tree, sizes, Options{Duplex: duplex}); err != nil {
+		if _, err := Schedule(s, tree, sizes, opt); err != nil {
 			b.Fatal(err)
 		}
 	}

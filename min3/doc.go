@@ -4,7 +4,8 @@
 // returns a [plan.Plan] in which every block enters each sub-pool of each pool
 // exactly once, and which never asks more of a host's port than the half- or
 // full-duplex model allows. It is pure: no clock, no randomness, no goroutine, and
-// times are whole nanoseconds, so the same snapshot and tree give the same plan.
+// times are whole ticks, so the same snapshot and tree give the same plan. A tick is a
+// picosecond, or a nanosecond where a schedule could take days.
 //
 // Place in the flow: netmap and pools are above, the planner and the engine below.
 //
@@ -36,4 +37,28 @@
 // appears. A step costs O(hosts of the pool), and as much again for each column that
 // turns out stale. oracle_test.go holds the literal algorithm; the plans are equal
 // transfer for transfer.
+//
+// # Shared links
+//
+// The paper lets any number of transfers cross between two pools at full speed each. With
+// [Shared] the transfers between two leaf pools share one link, as in plan.Simulate and the
+// bound: the largest capacity C of its host pairs, of which one flow gets r at most. The
+// schedule is made in three steps, which are ours:
+//
+//   - Routes. Every block gets a tree over the leaf pools, and blocks are moved from full
+//     links to freer ones while the worst of the times that a move touches falls (shared_routes.go).
+//   - Wide-area transfers, each in one of the ⌈C/r⌉ slots of its link, by earliest start
+//     and longest way ahead (shared_wide.go). They spread over the hosts of a pool.
+//   - The levels of the leaf pools, by the paper's greedy, in the time that the wide-area
+//     transfers leave the ports. Of equal offers the one of the source that has sent the
+//     least goes first, and links of a pool that are nearly equal are taken for equal:
+//     with the paper's choices one host may send all blocks of its pool, at once.
+//
+// A block enters every leaf pool once. The pools above the leaves mean nothing here: a
+// block may enter one of them several times, over several links, and leave it and come
+// back, since the way round through another site is what the freer links are for.
+//
+// Ports are still those of equations 2 and 3, and predicted times are of whole blocks; a
+// host that receives a slow block for seconds takes no other meanwhile. The engine streams
+// chunks and serves all pairs at once, so its exchange is mostly faster than the makespan.
 package min3

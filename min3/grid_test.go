@@ -111,7 +111,7 @@ type scenario struct {
 
 // randomScenario draws a grid of up to most hosts. It is made to tie: bandwidths,
 // latencies and sizes come from short lists as often as from a wide range, and
-// some links are so fast that different sizes take equal nanoseconds, or none.
+// some links are so fast that different sizes take equal ticks, or none.
 func randomScenario(rng *rand.Rand, most int) scenario {
 	n := 1 + rng.IntN(most)
 	rates := []netmap.BytesPerSec{netmap.Mbps, 2 * netmap.Mbps, 80 * netmap.Mbps}
@@ -128,7 +128,7 @@ func randomScenario(rng *rand.Rand, most int) scenario {
 			e = measured(time.Duration(rng.IntN(1e8)), netmap.BytesPerSec(1e4+rng.Float64()*1e8))
 		}
 		if fast && rng.IntN(2) == 0 {
-			e.Bandwidth = 1e13
+			e.Bandwidth = 1e16
 		}
 		if logp {
 			e.Known |= netmap.FieldGap | netmap.FieldSendOverhead

@@ -4,29 +4,32 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
-	"time"
 
 	"github.com/gridagent/gridagent/pools"
 )
 
 // never is the time of an offer that does not exist.
-const never = time.Duration(math.MaxInt64)
+const never = ticks(math.MaxInt64)
 
 // An offer is a transfer to a known destination that could be scheduled next.
 type offer struct {
-	time time.Duration // TotalTime
-	data int32         // data index
-	slot int32         // the same block by size
+	time ticks // TotalTime
+	data int32 // data index
+	slot int32 // the same block by size
 	src  int32
+	sent int64 // by src so far, see state
 }
 
-// before orders the offers to one destination: time, data, source.
+// before orders the offers to one destination: time, data, bytes sent, source.
 func (o offer) before(p offer) bool {
 	if o.time != p.time {
 		return o.time < p.time
 	}
 	if o.data != p.data {
 		return o.data < p.data
+	}
+	if o.sent != p.sent {
+		return o.sent < p.sent
 	}
 	return o.src < p.src
 }
@@ -115,25 +118,27 @@ func (l *level) pick() (to int, o offer) {
 	}
 }
 
-// less orders the offers to different destinations: time, data, sub-pool, source, destination.
+// less orders the offers to different destinations: time, data, sub-pool, bytes
+// sent by the source, source, destination.
 func (l *level) less(i, j int) bool {
 	a, b := &l.best[i], &l.best[j]
 	return cmp.Or(
 		cmp.Compare(a.time, b.time),
 		cmp.Compare(a.data, b.data),
 		cmp.Compare(l.poolOf[i], l.poolOf[j]),
+		cmp.Compare(a.sent, b.sent),
 		cmp.Compare(a.src, b.src),
 		cmp.Compare(i, j), // hosts is ascending
 	) < 0
 }
 
-// holds reports whether o is still wanted by the sub-pool and would still end at o.time.
+// holds reports whether o is still wanted by the sub-pool and its terms are the same.
 func (l *level) holds(to int, o offer) bool {
 	slot := int(o.slot)
 	if l.got(int(l.poolOf[to]))[slot>>6]>>(slot&63)&1 != 0 {
 		return false
 	}
-	return l.total(int(o.src), l.hosts[to], slot) == o.time
+	return l.sent[o.src] == o.sent && l.total(int(o.src), l.hosts[to], slot) == o.time
 }
 
 // search returns the best offer to the host at position to.
@@ -153,7 +158,7 @@ func (l *level) search(to int) offer {
 //
 // Slots are taken in order of size, so after the first block that is at src in time
 // only larger ones remain, which end no earlier; of those, blocks whose larger size
-// vanishes in the rounding to nanoseconds can still win the tie by their index.
+// vanishes in the rounding to ticks can still win the tie by their index.
 func (l *level) improve(best offer, src, to int) offer {
 	dst := l.hosts[to]
 	free := l.free(src, dst)
@@ -167,7 +172,11 @@ func (l *level) improve(best offer, src, to int) offer {
 		if free+t > best.time {
 			return best
 		}
-		o := offer{time: max(free, arrival[slot]) + t, data: l.data[slot], slot: int32(slot), src: int32(src)}
+		at := max(free, arrival[slot])
+		if l.wide != nil && at+t <= best.time {
+			at = l.fit(at, src, dst, slot)
+		}
+		o := offer{time: at + t, data: l.data[slot], slot: int32(slot), src: int32(src), sent: l.sent[src]}
 		if o.before(best) {
 			best = o
 		}
@@ -188,7 +197,7 @@ func (l *level) addSource(src, slot int) {
 			continue
 		}
 		for _, to := range members {
-			o := offer{time: l.total(src, l.hosts[to], slot), data: l.data[slot], slot: int32(slot), src: int32(src)}
+			o := offer{time: l.total(src, l.hosts[to], slot), data: l.data[slot], slot: int32(slot), src: int32(src), sent: l.sent[src]}
 			if o.before(l.best[to]) {
 				l.best[to] = o
 			}

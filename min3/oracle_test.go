@@ -2,10 +2,10 @@ package min3
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/pools"
@@ -24,25 +24,28 @@ type oracle struct {
 	// backwards visits sub-pools in the opposite order.
 	backwards bool
 
-	hostAvail, sendAvail, recvAvail map[int]time.Duration
-	linkAvail                       map[[2]int]time.Duration
-	arrival                         map[[2]int]time.Duration // host, data
-	by                              map[[2]int]int           // host, data -> index in sched
+	clock       // the unit of time is the package's; what is counted in it is not
+	finer ticks // a finer unit, where not 0
+
+	hostAvail, sendAvail, recvAvail map[int]ticks
+	linkAvail                       map[[2]int]ticks
+	arrival                         map[[2]int]ticks // host, data
+	by                              map[[2]int]int   // host, data -> index in sched
 	sched                           []oracleStep
 }
 
 type oracleStep struct {
-	start, end     time.Duration
+	start, end     ticks
 	data, src, dst int
 	depth, after   int
 }
 
 type oracleEntry struct {
-	time     time.Duration
+	time     ticks
 	src, dst int
 }
 
-func (o *oracle) startTime(d, s, r int) time.Duration {
+func (o *oracle) startTime(d, s, r int) ticks {
 	start := o.linkAvail[[2]int{s, r}]
 	if o.half {
 		return max(start, o.hostAvail[s], o.hostAvail[r])
@@ -50,12 +53,22 @@ func (o *oracle) startTime(d, s, r int) time.Duration {
 	return max(start, o.recvAvail[r], o.sendAvail[s], o.arrival[[2]int{s, d}])
 }
 
-func (o *oracle) totalTime(d, s, r int) time.Duration {
-	t, err := o.s.TransferTime(s, r, o.sizes[d])
-	if err != nil {
-		panic(err)
+func (o *oracle) totalTime(d, s, r int) ticks {
+	e := o.s.Estimate(s, r)
+	return o.startTime(d, s, r) + o.of(e.Latency) + o.moves(e, o.sizes[d])
+}
+
+// moves returns size/B.
+func (o *oracle) moves(e netmap.Estimate, size int64) ticks {
+	return ticks(math.Round(float64(size) / float64(e.Bandwidth) * float64(o.perNano*1e9)))
+}
+
+func (o *oracle) gap(s, r int, size int64) ticks {
+	e := o.s.Estimate(s, r)
+	if e.Has(netmap.FieldGap) {
+		return o.of(e.Gap)
 	}
-	return o.startTime(d, s, r) + t
+	return o.moves(e, size)
 }
 
 func (o *oracle) findMin(d int, sources, sub []int) oracleEntry {
@@ -73,8 +86,8 @@ func (o *oracle) findMin(d int, sources, sub []int) oracleEntry {
 
 func (o *oracle) scheduleTransfer(d, s, r, depth int) {
 	start, end := o.startTime(d, s, r), o.totalTime(d, s, r)
-	o.linkAvail[[2]int{s, r}] = start + o.s.Gap(s, r, o.sizes[d])
-	free := start + o.s.SendOverhead(s, r, o.sizes[d])
+	o.linkAvail[[2]int{s, r}] = start + o.gap(s, r, o.sizes[d])
+	free := start + o.of(o.s.SendOverhead(s, r, o.sizes[d]))
 	if o.half {
 		o.hostAvail[s], o.hostAvail[r] = free, end
 	} else {
@@ -173,8 +186,11 @@ func (o *oracle) run(sc scenario) []string {
 	if len(o.sizes) == 1 {
 		o.sizes = slices.Repeat(o.sizes, n)
 	}
-	o.hostAvail, o.sendAvail, o.recvAvail = map[int]time.Duration{}, map[int]time.Duration{}, map[int]time.Duration{}
-	o.linkAvail, o.arrival = map[[2]int]time.Duration{}, map[[2]int]time.Duration{}
+	if o.clock = clockOf(sc); o.finer > 0 {
+		o.perNano = o.finer
+	}
+	o.hostAvail, o.sendAvail, o.recvAvail = map[int]ticks{}, map[int]ticks{}, map[int]ticks{}
+	o.linkAvail, o.arrival = map[[2]int]ticks{}, map[[2]int]ticks{}
 	o.by = map[[2]int]int{}
 	initSource := make([]int, n)
 	for i := range initSource {
@@ -203,13 +219,13 @@ func (o *oracle) run(sc scenario) []string {
 		if st.after >= 0 {
 			after = id[st.after]
 		}
-		out[i] = line(i, st.data, st.src, st.dst, after, st.start.Seconds(), st.end.Seconds())
+		out[i] = line(i, st.data, st.src, st.dst, after, o.seconds(st.start), o.seconds(st.end))
 	}
 	return out
 }
 
 func line(id, data, src, dst, after int, start, end float64) string {
-	return fmt.Sprintf("%d: block %d, %d→%d after %d, %.9f … %.9f", id, data, src, dst, after, start, end)
+	return fmt.Sprintf("%d: block %d, %d→%d after %d, %.12f … %.12f", id, data, src, dst, after, start, end)
 }
 
 // lines writes a plan of this package in the form of oracle.run.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/pools"
@@ -30,6 +29,9 @@ func Schedule(s *netmap.Snapshot, tree *pools.Tree, sizes []int64, opt Options) 
 	if err != nil {
 		return nil, fmt.Errorf("min3: %w", err)
 	}
+	if opt.Links > Shared {
+		return nil, fmt.Errorf("min3: link model %d: want separate or shared links", opt.Links)
+	}
 	if s == nil || s.N() == 0 {
 		return nil, errors.New("min3: snapshot holds no hosts")
 	}
@@ -46,10 +48,15 @@ func Schedule(s *netmap.Snapshot, tree *pools.Tree, sizes []int64, opt Options) 
 		return nil, fmt.Errorf("min3: %w", err)
 	}
 	st := newState(c, duplex)
-	if err := allgather(st, tree.Root, 0); err != nil {
+	if opt.Links == Shared {
+		err = allgatherShared(st, tree)
+	} else {
+		err = allgather(st, tree.Root, 0)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("min3: %w", err)
 	}
-	return newPlan(s, sizes, st.steps), nil
+	return newPlan(s, sizes, c.clock, st.steps), nil
 }
 
 // perHost returns one size for each of n hosts.
@@ -78,7 +85,7 @@ func allgather(st *state, p *pools.Pool, depth int) error {
 }
 
 // newPlan turns steps into a plan.
-func newPlan(s *netmap.Snapshot, sizes []int64, steps []step) *plan.Plan {
+func newPlan(s *netmap.Snapshot, sizes []int64, clk clock, steps []step) *plan.Plan {
 	p := &plan.Plan{
 		Collective: plan.Allgather,
 		Algorithm:  "min3",
@@ -99,7 +106,7 @@ func newPlan(s *netmap.Snapshot, sizes []int64, steps []step) *plan.Plan {
 	// One backing array each; at 256 hosts there are 65,280 transfers.
 	blocks := make([]plan.Block, len(steps))
 	after := make([]int, len(steps))
-	var last time.Duration
+	var last ticks
 	for i, k := range order {
 		st := &steps[k]
 		last = max(last, st.end)
@@ -109,7 +116,7 @@ func newPlan(s *netmap.Snapshot, sizes []int64, steps []step) *plan.Plan {
 			Blocks: blocks[i : i+1 : i+1],
 			Phase:  -1,
 			After:  after[i:i:i],
-			Start:  st.start.Seconds(), End: st.end.Seconds(),
+			Start:  clk.seconds(st.start), End: clk.seconds(st.end),
 		}
 		if st.after >= 0 {
 			after[i] = id[st.after]
@@ -117,7 +124,7 @@ func newPlan(s *netmap.Snapshot, sizes []int64, steps []step) *plan.Plan {
 		}
 		p.Transfers[i] = t
 	}
-	p.Makespan = last.Seconds()
+	p.Makespan = clk.seconds(last)
 	return p
 }
 

@@ -16,21 +16,39 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// nanos reads predicted seconds back to the nanoseconds they were made of.
-func nanos(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
+// clockOf returns the unit of time in which Schedule counts.
+func clockOf(sc scenario) clock {
+	sizes, err := perHost(sc.sizes, sc.s.N())
+	if err != nil {
+		panic(err)
+	}
+	c, err := newCosts(sc.s, sizes)
+	if err != nil {
+		panic(err)
+	}
+	return c.clock
+}
+
+// read turns predicted seconds back into the ticks that they were made of. A float64
+// holds them exactly up to 2⁵³: two hours in picoseconds, 104 days in nanoseconds.
+func (c clock) read(seconds float64) ticks {
+	return ticks(math.Round(seconds * 1e9 * float64(c.perNano)))
+}
 
 // prove checks p against the definition of an allgather, equations 1-3 and the
 // pool tree. It knows nothing of the greedy.
 func prove(sc scenario, p *plan.Plan) error {
 	n := sc.s.N()
 	half := sc.opt.Duplex == Half
-	send, recv := make([]time.Duration, n), make([]time.Duration, n)
+	costs := oracle{s: sc.s, clock: clockOf(sc)}
+	read := costs.read
+	send, recv := make([]ticks, n), make([]ticks, n)
 	if half {
 		recv = send
 	}
-	link := map[[2]int]time.Duration{}
+	link := map[[2]int]ticks{}
 	brought := map[[2]int]int{} // host, block -> transfer
-	var last, makespan time.Duration
+	var last, makespan ticks
 	for i, t := range p.Transfers {
 		if t.ID != i || len(t.Blocks) != 1 || t.Blocks[0].Dest != plan.All || t.Phase != -1 || t.Src == t.Dst {
 			return fmt.Errorf("transfer %d is malformed: %+v", i, t)
@@ -40,42 +58,40 @@ func prove(sc scenario, p *plan.Plan) error {
 			return fmt.Errorf("transfer %d brings block %d to host %d again", i, b.Origin, t.Dst)
 		}
 		var want []int
-		var arrival time.Duration
+		var arrival ticks
 		if t.Src != b.Origin {
 			k, ok := brought[[2]int{t.Src, b.Origin}]
 			if !ok {
 				return fmt.Errorf("transfer %d sends block %d, which host %d does not hold", i, b.Origin, t.Src)
 			}
-			want, arrival = []int{k}, nanos(p.Transfers[k].End)
+			want, arrival = []int{k}, read(p.Transfers[k].End)
 		}
 		if t.After == nil || !slices.Equal(t.After, want) {
 			return fmt.Errorf("transfer %d is after %v, want %v", i, t.After, want)
 		}
-		cost, err := sc.s.TransferTime(t.Src, t.Dst, p.Size(b))
-		if err != nil {
-			return err
-		}
+		e := sc.s.Estimate(t.Src, t.Dst)
+		cost := costs.of(e.Latency) + costs.moves(e, p.Size(b))
 		// Replaying the ports in the plan's own order gives the predicted times.
 		pair := [2]int{t.Src, t.Dst}
 		start := max(link[pair], send[t.Src], recv[t.Dst], arrival)
 		end := start + cost
-		if nanos(t.Start) != start || nanos(t.End) != end {
-			return fmt.Errorf("transfer %d: predicted %v … %v, the ports allow %v … %v", i, nanos(t.Start), nanos(t.End), start, end)
+		if read(t.Start) != start || read(t.End) != end {
+			return fmt.Errorf("transfer %d: predicted %v … %v, the ports allow %v … %v", i, read(t.Start), read(t.End), start, end)
 		}
 		if start < last {
 			return fmt.Errorf("transfer %d starts at %v, before the one above it at %v", i, start, last)
 		}
 		last, makespan = start, max(makespan, end)
-		link[pair] = start + sc.s.Gap(t.Src, t.Dst, p.Size(b))
-		send[t.Src] = start + sc.s.SendOverhead(t.Src, t.Dst, p.Size(b))
+		link[pair] = start + costs.gap(t.Src, t.Dst, p.Size(b))
+		send[t.Src] = start + costs.of(sc.s.SendOverhead(t.Src, t.Dst, p.Size(b)))
 		recv[t.Dst] = end
 		brought[[2]int{t.Dst, b.Origin}] = i
 	}
 	if len(brought) != n*(n-1) {
 		return fmt.Errorf("%d deliveries for %d hosts, want %d", len(brought), n, n*(n-1))
 	}
-	if nanos(p.Makespan) != makespan {
-		return fmt.Errorf("makespan %v, the last transfer ends at %v", nanos(p.Makespan), makespan)
+	if read(p.Makespan) != makespan {
+		return fmt.Errorf("makespan %v, the last transfer ends at %v", read(p.Makespan), makespan)
 	}
 	return proveWideArea(sc.tree.Root, p)
 }
@@ -117,22 +133,22 @@ func TestScheduleProperties(t *testing.T) {
 		}
 		// A host takes its blocks one after the other, each over its best link at most.
 		for r := range sc.s.N() {
-			var least time.Duration
+			var least float64 // seconds
 			for d := range sc.s.N() {
 				if d == r {
 					continue
 				}
-				best := never
+				best := math.Inf(1)
 				for s := range sc.s.N() {
 					if s != r {
 						cost, _ := sc.s.TransferTime(s, r, p.Size(plan.Block{Origin: d, Dest: plan.All}))
-						best = min(best, cost)
+						best = min(best, cost.Seconds()-1e-9)
 					}
 				}
 				least += best
 			}
-			if nanos(p.Makespan) < least {
-				t.Fatalf("seed %d: makespan %v is under the %v that host %d needs to receive", seed, nanos(p.Makespan), least, r)
+			if p.Makespan < least {
+				t.Fatalf("seed %d: makespan %v s is under the %v s that host %d needs to receive", seed, p.Makespan, least, r)
 			}
 		}
 	}
@@ -240,6 +256,9 @@ func TestScheduleRefuses(t *testing.T) {
 			if err == nil || p != nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got plan %v, error %v; want an error with %q", p, err, tt.want)
 			}
+			if strings.Count(err.Error(), "min3:") != 1 {
+				t.Errorf("%q does not name the package once", err)
+			}
 			if unmeasured := strings.Contains(tt.want, "not measured"); errors.Is(err, netmap.ErrNotMeasured) != unmeasured {
 				t.Errorf("errors.Is(%v, ErrNotMeasured) = %v", err, !unmeasured)
 			}
@@ -313,12 +332,23 @@ func FuzzSchedule(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Seconds in a float64 hold whole nanoseconds up to 2⁵³ of them (104 days) only.
-		if p.Makespan > 9e6 {
+		// What is beyond the ticks that a float64 holds cannot be read back exactly.
+		if p.Makespan*1e9*float64(clockOf(sc).perNano) > 1<<53 {
 			return
 		}
 		if err := prove(sc, p); err != nil {
 			t.Fatal(err)
+		}
+		sc.opt.Links = Shared
+		if p, err = Schedule(sc.s, sc.tree, sc.sizes, sc.opt); err != nil {
+			return
+		}
+		model, _ := sc.opt.duplex() // Schedule has taken it
+		// A float64 of seconds holds nanoseconds; sizes beyond those of plan are refused there.
+		if p.Makespan < 1e6 && p.Check() == nil {
+			if err := plan.Verify(p, plan.Rules{Duplex: model, Snapshot: sc.s, Pools: sc.tree.Leaves()}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

@@ -3,14 +3,13 @@ package min3
 import (
 	"fmt"
 	"math/bits"
-	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // A step is one scheduled transfer.
 type step struct {
-	start, end time.Duration
+	start, end ticks
 	data       int32 // whose block
 	src, dst   int32
 	depth      int32 // level of the pool tree that scheduled it, root = 0
@@ -24,14 +23,17 @@ type state struct {
 	*costs
 	words int // 64-bit words of a set of slots
 
-	send []time.Duration // HostAvailTimeForSend, by host
-	recv []time.Duration // HostAvailTimeForRecv, by host; the same slice as send in half duplex
-	link []time.Duration // CommLinkAvailTime, [to*n+from]
+	send []ticks // HostAvailTimeForSend, by host
+	recv []ticks // HostAvailTimeForRecv, by host; the same slice as send in half duplex
+	link []ticks // CommLinkAvailTime, [to*n+from]
 
-	have    []uint64        // [host*words], the slots that a host holds or is scheduled to
-	arrival []time.Duration // [host*n+slot], defined where have is set
-	via     []int32         // [host*n+slot], the step that brings it, -1 at its origin
+	have    []uint64 // [host*words], the slots that a host holds or is scheduled to
+	arrival []ticks  // [host*n+slot], defined where have is set
+	via     []int32  // [host*n+slot], the step that brings it, -1 at its origin
 	steps   []step
+
+	wide *wideTimes // when wide-area transfers hold the ports; nil with separate links
+	sent []int64    // by host: bytes; stays 0 with separate links, where it decides no tie
 }
 
 func newState(c *costs, duplex plan.Duplex) *state {
@@ -39,9 +41,10 @@ func newState(c *costs, duplex plan.Duplex) *state {
 	st := &state{
 		costs:   c,
 		words:   (n + 63) / 64,
-		send:    make([]time.Duration, n),
-		link:    make([]time.Duration, n*n),
-		arrival: make([]time.Duration, n*n),
+		send:    make([]ticks, n),
+		sent:    make([]int64, n),
+		link:    make([]ticks, n*n),
+		arrival: make([]ticks, n*n),
 		via:     make([]int32, n*n),
 		steps:   make([]step, 0, n*(n-1)),
 	}
@@ -49,7 +52,7 @@ func newState(c *costs, duplex plan.Duplex) *state {
 	// One port that sends or receives is one availability under two names.
 	st.recv = st.send
 	if duplex == Full {
-		st.recv = make([]time.Duration, n)
+		st.recv = make([]ticks, n)
 	}
 	for slot, origin := range c.data {
 		st.give(int(origin), slot, 0, -1)
@@ -58,7 +61,7 @@ func newState(c *costs, duplex plan.Duplex) *state {
 }
 
 // give records that host holds slot from the time at on.
-func (st *state) give(host, slot int, at time.Duration, via int32) {
+func (st *state) give(host, slot int, at ticks, via int32) {
 	st.have[host*st.words+slot>>6] |= 1 << (slot & 63)
 	st.arrival[host*st.n+slot] = at
 	st.via[host*st.n+slot] = via
@@ -70,24 +73,40 @@ func (st *state) held(host int) []uint64 {
 }
 
 // free returns when link and ports allow the next transfer from→to.
-func (st *state) free(from, to int) time.Duration {
+func (st *state) free(from, to int) ticks {
 	return max(st.link[to*st.n+from], st.send[from], st.recv[to])
 }
 
-// total returns TotalTime of slot from→to if it were scheduled now (equations 1-3).
-func (st *state) total(from, to, slot int) time.Duration {
-	return max(st.free(from, to), st.arrival[from*st.n+slot]) + st.transfer(from, to, slot)
+// begin returns when slot from→to would start if it were scheduled now (equations 2, 3).
+func (st *state) begin(from, to, slot int) ticks {
+	at := max(st.free(from, to), st.arrival[from*st.n+slot])
+	if st.wide != nil {
+		at = st.fit(at, from, to, slot)
+	}
+	return at
 }
 
-// schedule commits slot from→to and updates ports and link by equation 2 or 3.
+// total returns TotalTime of slot from→to if it were scheduled now (equations 1-3).
+func (st *state) total(from, to, slot int) ticks {
+	return st.begin(from, to, slot) + st.transfer(from, to, slot)
+}
+
+// schedule commits slot from→to for the earliest time that is free.
 func (st *state) schedule(from, to, slot, depth int) error {
+	start := st.begin(from, to, slot)
+	return st.commit(from, to, slot, depth, start, start+st.transfer(from, to, slot))
+}
+
+// commit adds the step and updates ports and link by equation 2 or 3.
+func (st *state) commit(from, to, slot, depth int, start, end ticks) error {
 	i := to*st.n + from
-	start := max(st.free(from, to), st.arrival[from*st.n+slot])
-	end := start + st.transfer(from, to, slot)
 	st.link[i] = start + st.gap(from, to, slot)
 	st.send[from] = start + st.overhead(from, to, slot)
 	st.recv[to] = end
-	if max(end, st.link[i], st.send[from]) > maxTime {
+	if st.wide != nil {
+		st.sent[from] += st.sizes[slot]
+	}
+	if max(end, st.link[i], st.send[from]) > st.last() {
 		return fmt.Errorf("block of %s on %s: schedule grows beyond %v",
 			st.snap.Host(int(st.data[slot])).Name, st.name(from, to), maxTime)
 	}
