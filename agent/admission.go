@@ -39,6 +39,11 @@ func (a *Agent) openAdmission() {
 		Holder:  a.authorityHost,
 		Log:     a.log,
 	}
+	if ts, err := a.opts.Identity.Tokens(); err == nil { // else the authority is elsewhere
+		if _, err := ts.List(); err != nil {
+			a.log.Warn("no host can be let in", "err", err)
+		}
+	}
 	a.endpoint.HandleStreams(lane.StreamJoin, a.admit.Handle)
 	a.endpoint.HandleStreams(lane.StreamSign, a.serveSign)
 }

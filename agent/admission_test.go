@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -210,5 +211,30 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	if a.refused.count != 6*maxRefusalSources || len(a.refused.logged) != maxRefusalSources {
 		t.Errorf("%d counted, %d sources remembered", a.refused.count, len(a.refused.logged))
+	}
+}
+
+// A broken tokens.json is told of at the start, and every operation on it is refused with
+// its name; the agent goes on.
+func TestBrokenTokensAreTold(t *testing.T) {
+	t.Parallel()
+	id := newCluster(t, "a")
+	path := filepath.Join(id.Dir, identity.FileTokens)
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := startHost(t, id, nil)
+	if log := h.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, path) {
+		t.Errorf("the log does not name %s:\n%s", path, log)
+	}
+	api := h.client(t).API()
+	_, created := api.TokenCreate(t.Context(), connect.NewRequest(&apiv1.TokenCreateRequest{}))
+	_, listed := api.TokenList(t.Context(), connect.NewRequest(&apiv1.TokenListRequest{}))
+	_, revoked := api.TokenRevoke(t.Context(), connect.NewRequest(&apiv1.TokenRevokeRequest{Id: "feed"}))
+	for _, err := range []error{created, listed, revoked} {
+		wantCode(t, err, connect.CodeFailedPrecondition)
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v, want an error that names %s", err, path)
+		}
 	}
 }

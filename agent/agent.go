@@ -275,6 +275,10 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-network.done:
 			return fmt.Errorf("the network edge ended: %w", network.err)
 		case <-gossip.done:
+			var taken *membership.NameTakenError
+			if errors.As(gossip.err, &taken) {
+				return taken
+			}
 			return fmt.Errorf("membership ended: %w", gossip.err)
 		case <-ctx.Done():
 			return nil
@@ -339,7 +343,9 @@ func (a *Agent) joinSeeds(ctx context.Context) error {
 	var advertise *membership.AdvertiseError
 	var taken *membership.NameTakenError
 	switch {
-	case errors.As(err, &advertise), errors.As(err, &taken):
+	case errors.As(err, &taken) && taken.Live:
+		return taken
+	case errors.As(err, &advertise):
 		return err
 	case ctx.Err() != nil:
 		return nil

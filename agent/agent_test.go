@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,8 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -148,7 +152,7 @@ func TestThreeAgents(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "c has left", func() error {
 		for _, m := range a.members.Members() {
-			if m.Name == "c" && m.State.String() == "left" {
+			if m.Name == "c" && m.State == membership.Left {
 				return nil
 			}
 		}
@@ -298,19 +302,64 @@ func TestNewFailsCleanly(t *testing.T) {
 	b.Close()
 }
 
-// A second host under the name of a live one stays outside, and its operator reads why.
+// A second host under the name of a live one ends, and says why: whether it asks the live
+// one itself or another member, and whether it has a certificate of its own or a copy.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	first := newCluster(t, "a")
 	a := startHost(t, first, nil)
-	twin := startHost(t, admit(t, first, "a"), nil, a)
-	eventually(t, 20*time.Second, "the log of the second host says why it stays outside", func() error {
-		if !strings.Contains(twin.log.String(), "this host's own name") {
-			return errors.New("it does not")
+	b := startHost(t, admit(t, first, "b"), nil, a)
+	waitMembers(t, a, b)
+	twin := admit(t, first, "a")
+	copied := *b.id
+	copied.Dir = t.TempDir()
+	for _, tt := range []struct {
+		name     string
+		id       *identity.Identity
+		ask, has *testHost
+	}{
+		{"asks the live one", twin, a, a},
+		{"asks another", twin, b, a},
+		{"a copied folder", &copied, a, b},
+	} {
+		begun := time.Now()
+		h := startHost(t, tt.id, nil, tt.ask)
+		err := h.wait()
+		h.err = nil // else the end of the test would complain
+		want := fmt.Sprintf("the name %q belongs to a live host at %v", tt.has.Name(), tt.has.Addr())
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--name") {
+			t.Errorf("%s: Run returned %v, want %q", tt.name, err, want)
+		}
+		t.Logf("%s: after %v", tt.name, time.Since(begun))
+	}
+	if a.Alive() != 2 || b.Alive() != 2 {
+		t.Errorf("the first sees %d members, the other %d", a.Alive(), b.Alive())
+	}
+}
+
+// A seed that is this host itself, by another of its addresses, is no other host.
+func TestSeedIsOneself(t *testing.T) {
+	t.Parallel()
+	conn, err := openSocket("0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	h := startHost(t, newCluster(t, "a"), func(o *Options) {
+		o.Conn = conn
+		o.Advertise = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+		o.Seeds = []string{fmt.Sprintf("127.0.0.2:%d", port)}
+	})
+	eventually(t, 10*time.Second, "the seed is tried", func() error {
+		if !strings.Contains(h.log.String(), "no seed answered yet") || !strings.Contains(h.log.String(), "own name") {
+			return errors.New("it was not")
 		}
 		return nil
 	})
-	if a.Alive() != 1 || twin.Alive() != 1 {
-		t.Errorf("the first sees %d members, the second %d", a.Alive(), twin.Alive())
+	select {
+	case err := <-h.ended:
+		t.Errorf("the agent ended: %v", err)
+		h.ended <- err
+	default:
 	}
 }

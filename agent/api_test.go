@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -196,7 +197,10 @@ func TestCallsAreCancelled(t *testing.T) {
 		return errors.Join(errs...)
 	})
 	_, err := api.Allgather(t.Context(), connect.NewRequest(&apiv1.AllgatherRequest{Job: "half", Ranks: 2, TimeoutSeconds: 0.1}))
-	wantCode(t, err, connect.CodeDeadlineExceeded)
+	wantCode(t, err, connect.CodeAborted)
+	if err == nil || !strings.Contains(err.Error(), `rank 1 has not joined job "half"`) {
+		t.Errorf("a group that does not form: %v", err)
+	}
 	waitFor("every other call, with a context that is over", func(context.Context) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -326,6 +330,58 @@ func TestLostClients(t *testing.T) {
 		_, other := ranks[0].Allgather(t.Context(), nil, client.Options{})
 		sameFailure(t, []error{err, other}, "cancelled", 1, "b", "no result within 200ms")
 	})
+	t.Run("one does not come", func(t *testing.T) {
+		var mu sync.Mutex
+		told := ""
+		errs := make([]error, 3)
+		var wg sync.WaitGroup
+		for i, h := range []*testHost{a, nil, b} {
+			if h == nil {
+				continue
+			}
+			wg.Go(func() {
+				_, errs[i] = h.client(t).Join(t.Context(), "never", i, 3, client.JoinOptions{Limit: time.Second, Waiting: func(_ int, missing string) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = missing
+				}})
+			})
+		}
+		wg.Wait()
+		sameFailure(t, []error{errs[0], errs[2]}, "not_formed", 1, "", `rank 1 has not joined job "never" (1 of 3 missing) in the 1s that rank`)
+		if told != "1" {
+			t.Errorf("told of the missing ranks: %q", told)
+		}
+	})
+	t.Run("one fails before its operation", func(t *testing.T) {
+		ranks := joinAll(t, "fails", a, b, b)
+		dir := t.TempDir()
+		_, cause := ranks[2].AllgatherFile(t.Context(), filepath.Join(dir, "none"), filepath.Join(dir, "out"), client.Options{})
+		if cause == nil {
+			t.Fatal("an input that is not there was taken")
+		}
+		ranks[2].Fail(cause)
+		errs := make([]error, 2)
+		for i := range errs {
+			_, errs[i] = ranks[i].Allgather(t.Context(), []byte("x"), client.Options{})
+		}
+		sameFailure(t, errs, "rank_failed", 2, "b", "rank 2 on host b failed: "+cause.Error())
+	})
+	t.Run("one call fails", func(t *testing.T) {
+		// A rank that joins for one call, whose input is refused.
+		call := func(h *testHost, rank uint32, n int) error {
+			_, err := h.client(t).API().Allgather(t.Context(), connect.NewRequest(&apiv1.AllgatherRequest{
+				Job: "call", Rank: rank, Ranks: 2, Input: &apiv1.AllgatherRequest_Data{Data: make([]byte, n)}}))
+			return err
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { wantCode(t, call(b, 1, maxInlineInput+1), connect.CodeInvalidArgument) })
+		err := call(a, 0, 1)
+		wg.Wait()
+		if err == nil || !strings.Contains(err.Error(), "rank 1 on host b failed: inline payload of 1048577 bytes") {
+			t.Errorf("the other rank: %v", err)
+		}
+	})
 	t.Run("ranks disagree", func(t *testing.T) {
 		ranks := joinAll(t, "odd", a, b)
 		errs := make([]error, 2)
@@ -362,7 +418,7 @@ func TestLostClients(t *testing.T) {
 	t.Run("rank taken", func(t *testing.T) {
 		joinAll(t, "taken", a)
 		_, err := a.client(t).Join(t.Context(), "taken", 0, 1)
-		wantCode(t, err, connect.CodeInvalidArgument)
+		sameFailure(t, []error{err}, "mismatch", 0, "a", "which another client of that host holds")
 	})
 	t.Run("two operations at once", func(t *testing.T) {
 		ranks := joinAll(t, "twice", a, b)
@@ -393,17 +449,19 @@ func TestAgentStopsUnderItsClients(t *testing.T) {
 	waitMembers(t, a, b)
 	ranks := joinAll(t, "job", a, b, b)
 	waiting := make(chan error, 1)
+	in := make(chan struct{})
 	go func() {
-		_, err := b.client(t).Join(t.Context(), "never", 0, 2)
+		_, err := b.client(t).Join(t.Context(), "never", 0, 2, client.JoinOptions{Waiting: func(int, string) { close(in) }})
 		waiting <- err
 	}()
+	<-in
 	zero, one := waitingAllgather(t.Context(), t, a, "job", 0), waitingAllgather(t.Context(), t, b, "job", 1)
 	begun := time.Now()
 	b.cancel()
 	<-ranks[2].Ended() // it holds its place without an operation
 	for i, err := range []error{<-zero, <-one, ranks[2].Err()} {
 		var ge *client.GroupError
-		if i == 2 && !errors.As(err, &ge) || !strings.Contains(fmt.Sprint(err), "host b") || !strings.Contains(fmt.Sprint(err), "agent is stopping") {
+		if i == 2 && !errors.As(err, &ge) || !strings.Contains(fmt.Sprint(err), "host b is shutting down: the agent is stopping") {
 			t.Errorf("rank %d: %v, want a group error that says that the agent of b is stopping", i, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/min3"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -61,7 +62,7 @@ func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan,
 			name = fallbackAlgorithm
 		}
 	}
-	alg, err := planner.Named(name)
+	alg, err := planner.Named(plan.Allgather, name)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
@@ -79,14 +80,17 @@ func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan,
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	s, err := planner.Schedule(alg, &planner.Problem{Snapshot: snap, Tree: tree, Sizes: r.Sizes},
+	s, err := planner.Schedule(alg, &planner.Problem{
+		Snapshot: snap, Tree: tree, Sizes: r.Sizes,
+		Options: planner.Options{Links: min3.Shared}, // real links are
+	},
 		int64(exchange.DefaultChunk(slices.Max(r.Sizes))))
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
 	rules := plan.Rules{Chunked: !alg.Timed}
 	if name == defaultAlgorithm {
-		rules.Pools = tree.Sets()
+		rules.Pools = tree.Leaves()
 	}
 	if err := plan.Verify(s.Plan, rules); err != nil {
 		return nil, group.Planned{}, fmt.Errorf("%s made a plan that is wrong: %w", name, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -27,22 +28,28 @@ type rankKey struct {
 // rank leaves, or is lost if an operation of it runs.
 func (s *service) Join(ctx context.Context, req *connect.Request[apiv1.JoinRequest], out *connect.ServerStream[apiv1.GroupEvent]) error {
 	m := req.Msg
-	waiting := newLatest[int]()
+	limit, err := formingLimit(m.FormingTimeoutSeconds)
+	if err != nil {
+		return err
+	}
+	waiting := newLatest[*apiv1.Waiting]()
 	type joined struct {
 		ss  *session
 		err error
 	}
 	result := make(chan joined, 1)
 	go func() {
-		ss, err := s.join(ctx, m.Job, m.Rank, m.Ranks, waiting.put)
+		ss, err := s.join(ctx, m.Job, m.Rank, m.Ranks, group.JoinOptions{Limit: limit, Waiting: func(present int, missing string) {
+			waiting.put(&apiv1.Waiting{RanksPresent: uint32(present), Missing: missing})
+		}})
 		result <- joined{ss, err}
 	}()
 	var ss *session
 	for ss == nil {
 		select {
-		case n := <-waiting.c:
+		case w := <-waiting.c:
 			// A failed send means that the client is gone: ctx ends too.
-			_ = out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: &apiv1.Waiting{RanksPresent: uint32(n)}}})
+			_ = out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: w}})
 		case j := <-result:
 			if j.err != nil {
 				return s.joinError(j.err)
@@ -51,7 +58,7 @@ func (s *service) Join(ctx context.Context, req *connect.Request[apiv1.JoinReque
 		}
 	}
 	defer s.end(m.Job, m.Rank, ss)
-	err := out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Formed{Formed: &apiv1.Formed{Hosts: ss.rank.Hosts()}}})
+	err = out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Formed{Formed: &apiv1.Formed{Hosts: ss.rank.Hosts()}}})
 	if err != nil {
 		return err
 	}
@@ -91,8 +98,22 @@ func (l latest[T]) put(v T) {
 	l.c <- v
 }
 
-func (s *service) join(ctx context.Context, job string, rank, ranks uint32, waiting func(int)) (*session, error) {
-	r, err := s.a.groups.Join(ctx, job, int(rank), int(ranks), waiting)
+// defaultForming is how long ranks wait for the others unless they say otherwise.
+const defaultForming = 10 * time.Minute
+
+// formingLimit converts what a client says of its wait for the others; 0 is no limit.
+func formingLimit(seconds float64) (time.Duration, error) {
+	switch {
+	case seconds == 0:
+		return defaultForming, nil
+	case seconds < 0:
+		return 0, nil
+	}
+	return duration("forming timeout", seconds)
+}
+
+func (s *service) join(ctx context.Context, job string, rank, ranks uint32, opts group.JoinOptions) (*session, error) {
+	r, err := s.a.groups.Join(ctx, job, int(rank), int(ranks), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +155,17 @@ func notJoined(job string, rank uint32) error {
 	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("rank %d has not joined job %q on this host, or its group is over", rank, job))
 }
 
+// Fail implements the service: the rank's place is given up at once, and its life line
+// has nothing more to say.
+func (s *service) Fail(_ context.Context, req *connect.Request[apiv1.FailRequest]) (*connect.Response[apiv1.FailResponse], error) {
+	ss, err := s.session(req.Msg.Job, req.Msg.Rank)
+	if err != nil {
+		return nil, err
+	}
+	ss.rank.Fail(req.Msg.Cause)
+	return connect.NewResponse(&apiv1.FailResponse{}), nil
+}
+
 func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolRequest]) (*connect.Response[apiv1.SpoolResponse], error) {
 	ss, err := s.session(req.Msg.Job, req.Msg.Rank)
 	if err != nil {
@@ -159,24 +191,29 @@ func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.Allg
 	if err != nil {
 		return nil, err
 	}
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, &timeoutError{limit})
-		defer cancel()
-	}
+	begun := time.Now()
 	ss, err := s.session(m.Job, m.Rank)
-	if err != nil {
+	once := err != nil
+	if once {
 		if m.Ranks == 0 {
 			return nil, err
 		}
-		if ss, err = s.join(ctx, m.Job, m.Rank, m.Ranks, nil); err != nil {
-			return nil, s.joinError(err)
+		if ss, err = s.joinOnce(ctx, m, limit); err != nil {
+			return nil, err
 		}
 		defer s.end(m.Job, m.Rank, ss)
 		m.InlineResult = true // the file would be gone before the client could open it
 	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, begun.Add(limit), &timeoutError{limit})
+		defer cancel()
+	}
 	in, err := ss.contribution(m)
 	if err != nil {
+		if once {
+			ss.rank.Fail(err.Error()) // the call is all that the rank had
+		}
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	if f, ok := in.(*spooledInput); ok {
@@ -199,6 +236,23 @@ func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.Allg
 	}
 	defer res.Release()
 	return reply(res, m.InlineResult)
+}
+
+// joinOnce joins for one call, whose limit bounds the wait for the others as well. It is
+// the group that ends the wait, not the call's context: so the others learn of it.
+func (s *service) joinOnce(ctx context.Context, m *apiv1.AllgatherRequest, limit time.Duration) (*session, error) {
+	forming, err := formingLimit(m.FormingTimeoutSeconds)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && (forming == 0 || limit < forming) {
+		forming = limit
+	}
+	ss, err := s.join(ctx, m.Job, m.Rank, m.Ranks, group.JoinOptions{Limit: forming})
+	if err != nil {
+		return nil, s.joinError(err)
+	}
+	return ss, nil
 }
 
 func reply(res *group.Result, inline bool) (*connect.Response[apiv1.AllgatherResponse], error) {

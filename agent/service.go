@@ -18,6 +18,7 @@ import (
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -106,6 +107,9 @@ func coverage(s *netmap.Snapshot) (measured, predicted, total int) {
 func (s *service) Members(context.Context, *connect.Request[apiv1.MembersRequest]) (*connect.Response[apiv1.MembersResponse], error) {
 	r := &apiv1.MembersResponse{}
 	for _, m := range s.a.members.Members() {
+		if m.State == membership.Left {
+			continue // kept so that nobody calls it back, but no member
+		}
 		r.Members = append(r.Members, &apiv1.Member{
 			Name: m.Name, Site: m.Site, Address: m.Addr.String(), State: m.State.String(),
 			Authority: m.HoldsCA, Self: m.Name == s.a.name,
@@ -177,11 +181,11 @@ func (s *service) TokenCreate(_ context.Context, req *connect.Request[apiv1.Toke
 	}
 	t, err := ts.Create(ttl, int(req.Msg.Uses), time.Now(), rand.Reader)
 	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return nil, tokenError(connect.CodeInvalidArgument, err)
 	}
 	list, err := ts.List()
 	if err != nil {
-		return nil, err
+		return nil, tokenError(connect.CodeInternal, err)
 	}
 	r := &apiv1.TokenCreateResponse{Token: t.String()}
 	for _, i := range list {
@@ -199,7 +203,7 @@ func (s *service) TokenList(context.Context, *connect.Request[apiv1.TokenListReq
 	}
 	list, err := ts.List()
 	if err != nil {
-		return nil, err
+		return nil, tokenError(connect.CodeInternal, err)
 	}
 	r := &apiv1.TokenListResponse{}
 	for _, i := range list {
@@ -218,7 +222,15 @@ func (s *service) TokenRevoke(_ context.Context, req *connect.Request[apiv1.Toke
 		if errors.Is(err, identity.ErrTokenUnknown) {
 			code = connect.CodeNotFound
 		}
-		return nil, connect.NewError(code, err)
+		return nil, tokenError(code, err)
 	}
 	return connect.NewResponse(&apiv1.TokenRevokeResponse{}), nil
+}
+
+// tokenError gives err the code, unless the file of the tokens is what is wrong.
+func tokenError(code connect.Code, err error) error {
+	if errors.Is(err, identity.ErrTokensBroken) {
+		code = connect.CodeFailedPrecondition
+	}
+	return connect.NewError(code, err)
 }

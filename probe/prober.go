@@ -92,6 +92,12 @@ func (c *Config) complete() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.defaults()
+	return c.Check()
+}
+
+// defaults fills in the numbers that are 0.
+func (c *Config) defaults() {
 	if c.Interval == 0 {
 		c.Interval = time.Minute
 	}
@@ -104,6 +110,12 @@ func (c *Config) complete() error {
 	if c.HostBurst == 0 {
 		c.HostBurst = 16 << 20
 	}
+}
+
+// Check returns what [New] would refuse of the numbers in c; the other fields need not be
+// set. Who reads them from a user knows of a slip before anything else is done.
+func (c Config) Check() error {
+	c.defaults()
 	const firstBytes = firstTrain * trainPayload
 	switch {
 	case c.RTTInterval < 0 || c.RTTInterval > 0 && c.RTTInterval < time.Second:

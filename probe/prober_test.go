@@ -357,6 +357,13 @@ func TestConfigIsChecked(t *testing.T) {
 	if err := c.complete(); err != nil || c.Interval != time.Minute || c.Share != 0.01 {
 		t.Errorf("defaults: %+v, %v", c, err)
 	}
+	// The numbers alone, as a command line has them: 0 stands for the defaults, which are good.
+	if err := (Config{}).Check(); err != nil {
+		t.Error(err)
+	}
+	if err := (Config{Share: 0.5}).Check(); err == nil || !strings.Contains(err.Error(), "0.5") {
+		t.Errorf("%v, want an error that says 0.5", err)
+	}
 	tests := []struct {
 		change func(*Config)
 		quotes string

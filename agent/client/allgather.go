@@ -104,8 +104,7 @@ func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) 
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(dst.Name())
-	defer dst.Close()
+	defer dst.remove()
 	resp, err := r.allgather(ctx, info.Size(), func(f *os.File) error {
 		n, err := io.Copy(f, io.LimitReader(src, info.Size()))
 		if err == nil && n < info.Size() {

@@ -45,8 +45,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // A GroupError ended the rank's group. Every rank gets the same one.
 type GroupError struct {
-	Kind  string // rank_lost, host_lost, mismatch, cancelled or internal
-	Rank  int    // -1 where no rank is to blame
+	Kind  string // not_formed, rank_lost, rank_failed, host_lost, mismatch, cancelled or internal
+	Rank  int    // the lowest of those to blame; -1 where none is
 	Host  string
 	Cause string
 	text  string
@@ -82,15 +82,26 @@ type Rank struct {
 
 // JoinOptions are the optional part of a Join.
 type JoinOptions struct {
-	// Waiting, if not nil, is told how many ranks have joined so far.
-	Waiting func(present int)
+	// Limit is how long to wait for the other ranks: then all that wait get a
+	// [*GroupError] of kind not_formed, which lists those that have not come. Zero means
+	// 10 minutes, below zero without limit: a rank that never comes then goes unnoticed.
+	Limit time.Duration
+	// Waiting, if not nil, is told now and then how many ranks have joined so far, and
+	// which have not, as in 2,5,7-9.
+	Waiting func(present int, missing string)
 }
 
 // Join enters rank of ranks into the group of job and returns when all have joined.
-// The rank is held until Close, or until ctx ends.
+// The rank is held until Close or Fail, or until ctx ends.
 func (c *Client) Join(ctx context.Context, job string, rank, ranks int, opts ...JoinOptions) (*Rank, error) {
+	var o JoinOptions
+	if len(opts) > 0 {
+		o = opts[len(opts)-1]
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := c.api.Join(ctx, connect.NewRequest(&apiv1.JoinRequest{Job: job, Rank: uint32(rank), Ranks: uint32(ranks)}))
+	stream, err := c.api.Join(ctx, connect.NewRequest(&apiv1.JoinRequest{
+		Job: job, Rank: uint32(rank), Ranks: uint32(ranks), FormingTimeoutSeconds: o.Limit.Seconds(),
+	}))
 	if err != nil {
 		cancel()
 		return nil, asGroupError(err)
@@ -99,10 +110,8 @@ func (c *Client) Join(ctx context.Context, job string, rank, ranks int, opts ...
 	for stream.Receive() {
 		switch e := stream.Msg().Event.(type) {
 		case *apiv1.GroupEvent_Waiting:
-			for _, o := range opts {
-				if o.Waiting != nil {
-					o.Waiting(int(e.Waiting.RanksPresent))
-				}
+			if o.Waiting != nil {
+				o.Waiting(int(e.Waiting.RanksPresent), e.Waiting.Missing)
 			}
 		case *apiv1.GroupEvent_Formed:
 			r.hosts = e.Formed.Hosts
@@ -142,6 +151,23 @@ func (r *Rank) Err() error {
 	default:
 		return nil
 	}
+}
+
+// failGrace is how long Fail waits for the agent to take the cause.
+const failGrace = 2 * time.Second
+
+// Fail is Close of a rank that cannot go on: ranks that wait for it, or come to, are told
+// the cause. It does nothing but close where the group is over.
+func (r *Rank) Fail(cause error) error {
+	select {
+	case <-r.ended:
+	default:
+		ctx, cancel := context.WithTimeout(context.Background(), failGrace)
+		defer cancel()
+		// An agent that does not take it learns from Close that the rank is gone.
+		_, _ = r.c.api.Fail(ctx, connect.NewRequest(&apiv1.FailRequest{Job: r.job, Rank: r.rank, Cause: cause.Error()}))
+	}
+	return r.Close()
 }
 
 // Close leaves the group. If an operation of the rank is running, the rank is lost to

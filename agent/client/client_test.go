@@ -43,7 +43,7 @@ func (f *fakeAgent) Join(ctx context.Context, r *connect.Request[apiv1.JoinReque
 	if r.Msg.Job == "refused" {
 		return failure("mismatch", 1, "h", "ranks disagree: about everything")
 	}
-	if err := out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: &apiv1.Waiting{RanksPresent: 1}}}); err != nil {
+	if err := out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: &apiv1.Waiting{RanksPresent: 1, Missing: "2,5"}}}); err != nil {
 		return err
 	}
 	if r.Msg.Job == "empty" {
@@ -158,9 +158,9 @@ func write(t *testing.T, name, content string) string {
 
 func TestJoin(t *testing.T) {
 	_, c, _ := newFake(t)
-	present := 0
-	r, err := c.Join(t.Context(), "job", 0, 1, JoinOptions{Waiting: func(n int) { present = n }})
-	if err != nil || present != 1 || len(r.Hosts()) != 1 || r.Hosts()[0] != "h" || r.Err() != nil {
+	present, missing := 0, ""
+	r, err := c.Join(t.Context(), "job", 0, 1, JoinOptions{Waiting: func(n int, m string) { present, missing = n, m }})
+	if err != nil || present != 1 || missing != "2,5" || len(r.Hosts()) != 1 || r.Hosts()[0] != "h" || r.Err() != nil {
 		t.Fatalf("joined %v, %d present, %v", r, present, err)
 	}
 	r.Close()

@@ -25,7 +25,7 @@ type coordinator struct {
 	// Owned by run.
 	boxes  map[string]*outbox
 	gone   map[string]bool // hosts that have left in good order
-	left   map[int]bool    // ranks that have left
+	left   map[int]string  // ranks that have left, and why they had to
 	ops    map[uint64]*pending
 	failed *Failure
 }
@@ -59,7 +59,7 @@ func newCoordinator(g *Groups, formed message) *coordinator {
 		g: g, id: formed.Group, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
 		events: make(chan coordEvent), ended: make(chan struct{}),
 		boxes: make(map[string]*outbox), gone: make(map[string]bool),
-		left: make(map[int]bool), ops: make(map[uint64]*pending),
+		left: make(map[int]string), ops: make(map[uint64]*pending),
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *coordinator) run() {
 		case <-deadline.C:
 			c.attachDeadline()
 		case <-ctx.Done():
-			c.hostLost(c.g.cfg.Self, ErrClosed.Error())
+			c.fail(stopped(c.g.cfg.Self))
 			return
 		}
 	}
@@ -188,13 +188,9 @@ func (c *coordinator) message(ctx context.Context, host string, m message) {
 	case kindReady:
 		c.ready(ctx, host, m)
 	case kindLost:
-		k := RankLost
-		if m.Failure != nil && m.Failure.Kind == Cancelled {
-			k = Cancelled
-		}
-		c.fail(&Failure{Kind: k, Rank: m.Rank, Host: host, Cause: m.Cause})
+		c.fail(lost(host, m))
 	case kindLeft:
-		c.rankLeft(m.Rank, host)
+		c.rankLeft(m.Rank, host, bounded(m.Cause))
 	case kindDone:
 		if op := c.ops[m.Seq]; op != nil && op.started {
 			op.done[host] = true
@@ -203,16 +199,30 @@ func (c *coordinator) message(ctx context.Context, host string, m message) {
 			}
 		}
 	case kindBroken:
-		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: m.Cause})
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: bounded(m.Cause)})
 	default:
 		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("unexpected message %q", m.Kind)})
 	}
 }
 
-// rankLeft notes a rank that has ended in good order. Others that still want to
-// start something with it learn so.
-func (c *coordinator) rankLeft(rank int, host string) {
-	c.left[rank] = true
+// lost is the failure that the member on host reports by m.
+func lost(host string, m message) *Failure {
+	f := &Failure{Kind: RankLost, Rank: m.Rank, Host: host, Cause: bounded(m.Cause)}
+	if m.Failure != nil {
+		switch k := m.Failure.Kind; k {
+		case HostLost:
+			return stopped(host)
+		case Cancelled, RankFailed:
+			f.Kind = k
+		}
+	}
+	return f
+}
+
+// rankLeft notes a rank that has ended in good order, or because of cause. Others that
+// still want to start something with it learn so.
+func (c *coordinator) rankLeft(rank int, host, cause string) {
+	c.left[rank] = cause
 	for _, op := range c.ops {
 		if !op.started && op.ready[rank].Kind == "" {
 			c.failLeft(rank)
@@ -221,7 +231,8 @@ func (c *coordinator) rankLeft(rank int, host string) {
 	}
 	all := true
 	for r, h := range c.roster {
-		all = all && (h != host || c.left[r])
+		_, left := c.left[r]
+		all = all && (h != host || left)
 	}
 	if all {
 		c.gone[host] = true
@@ -229,7 +240,11 @@ func (c *coordinator) rankLeft(rank int, host string) {
 }
 
 func (c *coordinator) failLeft(rank int) {
-	c.fail(&Failure{Kind: RankLost, Rank: rank, Host: c.roster[rank], Cause: "it has left the group"})
+	f := &Failure{Kind: RankFailed, Rank: rank, Host: c.roster[rank], Cause: c.left[rank]}
+	if f.Cause == "" {
+		f.Kind, f.Cause = RankLost, "it has left the group"
+	}
+	c.fail(f)
 }
 
 func (c *coordinator) ready(ctx context.Context, host string, m message) {
@@ -249,7 +264,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 		}
 		if o.Algorithm != m.Algorithm {
 			c.fail(&Failure{Kind: Mismatch, Rank: m.Rank, Host: host, Cause: fmt.Sprintf(
-				"rank %d on %s asks for algorithm %q, rank %d on %s for %q", m.Rank, host, m.Algorithm, o.Rank, c.roster[o.Rank], o.Algorithm)})
+				"rank %d on %s asks for algorithm %q, rank %d on %s for %q", m.Rank, host, wish(m.Algorithm), o.Rank, c.roster[o.Rank], wish(o.Algorithm))})
 			return
 		}
 		break // they agree among themselves: one comparison is enough
@@ -264,6 +279,14 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	if len(op.ready) == len(c.roster) {
 		c.plan(ctx, m.Seq, op)
 	}
+}
+
+// wish is an algorithm as users ask for it.
+func wish(algorithm string) string {
+	if algorithm == "" {
+		return "auto"
+	}
+	return algorithm
 }
 
 // plan has the operation planned in a goroutine of its own: it may wait for the map.

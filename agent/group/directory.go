@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // ID names one formed group; it is random, so a job's name can be used again.
@@ -47,66 +48,72 @@ func directoryHost(job string, members []string) string {
 	return best
 }
 
+// newsPause gathers the arrivals of a moment: told of each, n ranks would get n² messages.
+const newsPause = 200 * time.Millisecond
+
 // A directory brings together the ranks of the jobs that hash to this host. A
 // registration lives as long as its stream: a rank that gives up, or whose host
-// dies, is withdrawn and the others go on waiting.
+// dies, is withdrawn and the others go on waiting, each no longer than it said.
 type directory struct {
-	mu   sync.Mutex // guards jobs; nothing blocks while it is held
+	mu   sync.Mutex // guards jobs and what is in them; nothing blocks while it is held
 	jobs map[string]*forming
 }
 
+// A forming is a job whose ranks have not all come.
 type forming struct {
-	ranks int
-	regs  map[int]*registration
+	job    string
+	ranks  int
+	regs   map[int]*registration
+	expiry *time.Timer // fires when the time of a rank may be up; nil while no rank has a limit
+	fires  time.Time   // when expiry does
+	news   *time.Timer // fires to tell who is missing; nil while there is no news
 }
 
 type registration struct {
-	host string
-	rank int
-	out  chan message // waiting (dropped when full), then one formed or refused
+	host  string
+	rank  int
+	limit time.Duration // 0 is none
+	until time.Time     // when limit ends
+	out   chan message  // waiting (dropped when full), then one formed or refused
 }
 
-// register enters a rank. The returned registration's channel brings the answer.
-func (d *directory) register(job, host string, rank, ranks int) (*registration, *Failure) {
+// register enters the rank of reg. The returned registration's channel brings the answer.
+func (d *directory) register(host string, m message) (*registration, *Failure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f := d.jobs[job]
+	f := d.jobs[m.Job]
 	if f == nil {
 		if len(d.jobs) >= maxJobs {
 			return nil, &Failure{Kind: Internal, Rank: -1, Cause: fmt.Sprintf("%d jobs are forming already", maxJobs)}
 		}
-		f = &forming{ranks: ranks, regs: make(map[int]*registration)}
-		d.jobs[job] = f
+		f = &forming{job: m.Job, ranks: m.Ranks, regs: make(map[int]*registration)}
+		d.jobs[m.Job] = f
 	}
-	if f.ranks != ranks {
-		bad := &Failure{Kind: Mismatch, Rank: rank, Host: host, Cause: fmt.Sprintf(
-			"rank %d on %s says the job has %d ranks, %s", rank, host, ranks, f.claims())}
-		for _, r := range f.regs {
-			r.out <- message{Kind: kindRefused, Failure: bad} // the last message: room is kept for it
-		}
-		delete(d.jobs, job)
+	if f.ranks != m.Ranks {
+		bad := &Failure{Kind: Mismatch, Rank: m.Rank, Host: host, Cause: fmt.Sprintf(
+			"rank %d on %s says the job has %d ranks, %s", m.Rank, host, m.Ranks, f.claims())}
+		d.refuse(f, bad)
 		return nil, bad
 	}
-	if old := f.regs[rank]; old != nil {
-		return nil, &Failure{Kind: Mismatch, Rank: rank, Host: host, Cause: fmt.Sprintf(
-			"rank %d on %s: the rank is taken by host %s", rank, host, old.host)}
+	// A host asks twice only when its first stream broke: it holds each rank once. That
+	// the stream has ended may take this host longer to find out.
+	if old := f.regs[m.Rank]; old != nil && old.host != host {
+		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
-	reg := &registration{host: host, rank: rank, out: make(chan message, 4)}
-	f.regs[rank] = reg
-	if len(f.regs) < ranks {
-		f.tell(message{Kind: kindWaiting, Ranks: len(f.regs)})
+	reg := &registration{host: host, rank: m.Rank, limit: m.Limit, out: make(chan message, 4)}
+	f.regs[m.Rank] = reg
+	if len(f.regs) < f.ranks {
+		d.limit(f, reg)
+		d.changed(f)
 		return reg, nil
 	}
-	hosts := make([]string, ranks)
+	hosts := make([]string, f.ranks)
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
 	}
 	var id ID
 	rand.Read(id[:])
-	for _, r := range f.regs {
-		r.out <- message{Kind: kindFormed, Group: id, Hosts: hosts}
-	}
-	delete(d.jobs, job)
+	d.finish(f, message{Kind: kindFormed, Group: id, Hosts: hosts})
 	return reg, nil
 }
 
@@ -120,10 +127,98 @@ func (d *directory) withdraw(job string, reg *registration) {
 	}
 	delete(f.regs, reg.rank)
 	if len(f.regs) == 0 {
-		delete(d.jobs, job)
+		d.finish(f, message{})
 		return
 	}
-	f.tell(message{Kind: kindWaiting, Ranks: len(f.regs)})
+	d.changed(f)
+}
+
+// finish gives every rank that waits its last message and forgets the job.
+func (d *directory) finish(f *forming, last message) {
+	for _, r := range f.regs {
+		r.out <- last // room is kept for it
+	}
+	for _, t := range []*time.Timer{f.expiry, f.news} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	delete(d.jobs, f.job)
+}
+
+func (d *directory) refuse(f *forming, why *Failure) {
+	d.finish(f, message{Kind: kindRefused, Failure: why})
+}
+
+// limit sees to it that the job ends when reg's time is up.
+func (d *directory) limit(f *forming, reg *registration) {
+	if reg.limit <= 0 {
+		return
+	}
+	reg.until = time.Now().Add(reg.limit)
+	switch {
+	case f.expiry == nil:
+		f.expiry = time.AfterFunc(reg.limit, func() { d.expire(f) })
+	case f.fires.IsZero() || reg.until.Before(f.fires):
+		f.expiry.Reset(reg.limit)
+	default:
+		return
+	}
+	f.fires = reg.until
+}
+
+// expire ends the job if a rank's time is up. That of a rank which has given up since
+// does not count.
+func (d *directory) expire(f *forming) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.jobs[f.job] != f {
+		return
+	}
+	var first *registration
+	for _, r := range f.regs {
+		if r.limit > 0 && (first == nil || r.until.Before(first.until) || r.until.Equal(first.until) && r.rank < first.rank) {
+			first = r
+		}
+	}
+	if first == nil {
+		f.fires = time.Time{}
+		return
+	}
+	if left := time.Until(first.until); left > 0 {
+		f.fires = first.until
+		f.expiry.Reset(left)
+		return
+	}
+	here := listRanks(f.ranks, func(r int) bool { return f.regs[r] != nil })
+	missing := f.missing()
+	lowest := 0
+	for f.regs[lowest] != nil {
+		lowest++
+	}
+	d.refuse(f, &Failure{Kind: NotFormed, Rank: lowest, Cause: fmt.Sprintf(
+		"%s not joined job %q (%d of %d missing) in the %v that rank %d on host %s has waited; %s",
+		missing.phrase(), f.job, missing.count, f.ranks, first.limit.Round(time.Millisecond), first.rank, first.host, here.phrase())})
+}
+
+func (f *forming) missing() rankList {
+	return listRanks(f.ranks, func(r int) bool { return f.regs[r] == nil })
+}
+
+// changed has those that wait told, in a moment, who is missing.
+func (d *directory) changed(f *forming) {
+	if f.news != nil {
+		return
+	}
+	f.news = time.AfterFunc(newsPause, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.jobs[f.job] != f {
+			return
+		}
+		f.news = nil
+		f.tell(message{Kind: kindWaiting, Ranks: len(f.regs), Missing: f.missing().short()})
+	})
 }
 
 // tell sends m to every registration that has more than the last place free.
@@ -148,13 +243,13 @@ func (f *forming) claims() string {
 // serve answers one registration stream whose first message was m.
 func (d *directory) serve(host string, m message, c conn) {
 	defer c.Close()
-	if m.Ranks < 1 || m.Ranks > maxRanks || m.Rank < 0 || m.Rank >= m.Ranks || m.Job == "" || len(m.Job) > 256 {
+	if m.Ranks < 1 || m.Ranks > maxRanks || m.Rank < 0 || m.Rank >= m.Ranks || m.Limit < 0 || m.Job == "" || len(m.Job) > 256 {
 		c.Send(message{Kind: kindRefused, Failure: &Failure{Kind: Internal, Rank: -1,
 			Cause: fmt.Sprintf("registration of rank %d of %d in job %.256q is malformed", m.Rank, m.Ranks, m.Job)}})
 		c.Recv() // let the answer arrive; the other side closes
 		return
 	}
-	reg, bad := d.register(m.Job, host, m.Rank, m.Ranks)
+	reg, bad := d.register(host, m)
 	if bad != nil {
 		c.Send(message{Kind: kindRefused, Failure: bad})
 		c.Recv()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,15 +23,30 @@ type holding struct{ released chan struct{} }
 // that has closed its rank may be back before the agent has noticed.
 const claimPatience = 3 * time.Second
 
-// errTaken means that another local client holds the rank.
-var errTaken = errors.New("this host already has a client with that rank of the job")
-
 // ErrClosed means that the agent is stopping.
 var ErrClosed = errors.New("the agent is stopping")
 
+// JoinOptions say how a rank waits for the others.
+type JoinOptions struct {
+	// Limit ends the wait: when the time of the first rank is up, all ranks that wait
+	// get the same [Failure] of kind NotFormed, which lists those that have not come.
+	// Zero waits for ever.
+	Limit time.Duration
+	// Waiting, if not nil, is told now and then how many ranks are present, and which
+	// are not, as in 2,5,7-9.
+	Waiting func(present int, missing string)
+}
+
+// formingGrace is how long after its time a rank waits for the directory to say so: all
+// ranks shall have the same words. A directory that says nothing is out of reach.
+const formingGrace = 3 * time.Second
+
+// errNoWord ends the wait for a directory.
+var errNoWord = errors.New("the directory of the job has not answered in time")
+
 // Join enters a rank and returns when all ranks of the job have joined, or with the
-// [Failure] that prevents it. waiting, if not nil, is told how many ranks are present.
-func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, waiting func(present int)) (*Rank, error) {
+// [Failure] that prevents it.
+func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, opts JoinOptions) (*Rank, error) {
 	if err := checkJob(job, rank, ranks); err != nil {
 		return nil, err
 	}
@@ -42,7 +58,7 @@ func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, waiting 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(ErrClosed) })()
-	formed, err := g.form(ctx, job, rank, ranks, waiting)
+	formed, err := g.form(ctx, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks}, opts)
 	if err != nil {
 		g.unclaim(key, hold)
 		return nil, err
@@ -87,7 +103,7 @@ func (g *Groups) claim(ctx context.Context, key claim) (*holding, error) {
 		select {
 		case <-other.released:
 		case <-patience.C:
-			return nil, fmt.Errorf("rank %d of job %q: %w", key.rank, key.job, errTaken)
+			return nil, taken(key.job, key.rank, g.cfg.Self, g.cfg.Self)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -106,17 +122,37 @@ func (g *Groups) unclaim(key claim, h *holding) {
 
 // form registers with the job's directory until the group is formed. The directory
 // can change while agents learn of each other, or die: then it registers anew.
-func (g *Groups) form(ctx context.Context, job string, rank, ranks int, waiting func(int)) (message, error) {
+func (g *Groups) form(ctx context.Context, reg message, opts JoinOptions) (message, error) {
+	begun := time.Now()
+	if opts.Limit > 0 && opts.Limit < math.MaxInt64-formingGrace {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, opts.Limit+formingGrace, errNoWord)
+		defer cancel()
+	}
+	var at, missing string
+	waiting := func(m message) {
+		missing = m.Missing
+		if opts.Waiting != nil {
+			opts.Waiting(m.Ranks, m.Missing)
+		}
+	}
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return message{}, context.Cause(ctx)
+			err := context.Cause(ctx)
+			if errors.Is(err, errNoWord) {
+				err = silentDirectory(reg, opts.Limit, at, missing)
+			}
+			return message{}, err
 		case <-pause.C:
 		}
-		at := directoryHost(job, g.cfg.Members())
-		m, err := g.registerAt(ctx, at, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks}, waiting)
+		at = directoryHost(reg.Job, g.cfg.Members())
+		if opts.Limit > 0 {
+			reg.Limit = max(opts.Limit-time.Since(begun), 1)
+		}
+		m, err := g.registerAt(ctx, at, reg, waiting)
 		if err == nil {
 			return m, nil
 		}
@@ -124,13 +160,24 @@ func (g *Groups) form(ctx context.Context, job string, rank, ranks int, waiting 
 		if errors.As(err, &f) {
 			return message{}, f
 		}
-		g.log.Debug("registration ended, trying again", "job", job, "rank", rank, "directory", at, "err", err)
+		g.log.Debug("registration ended, trying again", "job", reg.Job, "rank", reg.Rank, "directory", at, "err", err)
 		pause.Reset(200*time.Millisecond + rand.N(200*time.Millisecond))
 	}
 }
 
+// silentDirectory is the failure of a rank whose time is up and that has heard nothing
+// of the host at, which would know who is missing. missing is what was heard last.
+func silentDirectory(reg message, limit time.Duration, at, missing string) *Failure {
+	f := &Failure{Kind: NotFormed, Rank: -1, Cause: fmt.Sprintf(
+		"job %q has not formed within %v, and host %s, which brings its ranks together, does not answer", reg.Job, limit, at)}
+	if missing != "" {
+		f.Cause += "; when it was last heard, it missed ranks " + missing
+	}
+	return f
+}
+
 // registerAt registers at one directory and waits there as long as it is the right one.
-func (g *Groups) registerAt(ctx context.Context, at string, reg message, waiting func(int)) (message, error) {
+func (g *Groups) registerAt(ctx context.Context, at string, reg message, waiting func(message)) (message, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c, err := g.dialDirectory(ctx, at)
@@ -152,9 +199,7 @@ func (g *Groups) registerAt(ctx context.Context, at string, reg message, waiting
 		}
 		switch m.Kind {
 		case kindWaiting:
-			if waiting != nil {
-				waiting(m.Ranks)
-			}
+			waiting(m)
 		case kindFormed:
 			return m, checkFormed(m, reg, g.cfg.Self)
 		case kindRefused:
@@ -230,8 +275,7 @@ func (g *Groups) enter(key claim, hold *holding, formed message) (*Rank, error) 
 		if formed.Hosts[0] == g.cfg.Self {
 			co := newCoordinator(g, formed)
 			g.coords[formed.Group] = co
-			co.early = g.early[formed.Group]
-			delete(g.early, formed.Group)
+			co.early = g.early.take(formed.Group)
 			g.startLocked(co.run)
 		}
 		g.startLocked(m.run)

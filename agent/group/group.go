@@ -83,17 +83,8 @@ type Groups struct {
 	claimed map[claim]*holding  // ranks of this host's clients, from Join to Leave
 	members map[ID]*member      // groups with ranks on this host
 	coords  map[ID]*coordinator // groups whose rank 0 is on this host
-	early   map[ID][]attached   // attached before this host's own rank 0 knew of the group; nil once closed
+	early   earlyConns          // empty once closed
 }
-
-// An attached conn belongs to the member on host.
-type attached struct {
-	host string
-	c    conn
-}
-
-// maxEarly bounds the groups whose conns wait for their coordinator.
-const maxEarly = 4096
 
 // New returns a Groups that takes part once [Groups.Run] runs.
 func New(cfg Config) *Groups {
@@ -110,7 +101,7 @@ func New(cfg Config) *Groups {
 		claimed: make(map[claim]*holding),
 		members: make(map[ID]*member),
 		coords:  make(map[ID]*coordinator),
-		early:   make(map[ID][]attached),
+		early:   newEarlyConns(),
 	}
 }
 
@@ -124,16 +115,13 @@ func (g *Groups) Run(ctx context.Context) error {
 	for _, m := range g.members {
 		members = append(members, m)
 	}
-	early := g.early
-	g.early = nil
+	early := g.early.takeAll()
 	g.mu.Unlock()
 	for _, m := range members {
 		m.stop()
 	}
-	for _, waiting := range early {
-		for _, a := range waiting {
-			a.c.Abort()
-		}
+	for _, a := range early {
+		a.c.Abort()
 	}
 	g.stop()
 	g.tasks.Wait()
@@ -155,6 +143,9 @@ func (g *Groups) startLocked(f func()) bool {
 	return true
 }
 
+// lastWords is how long a peer that does not listen can hold up the end of Run.
+const lastWords = 2 * time.Second
+
 // Serve handles one incoming stream of messages from the agent on host. It returns when
 // it is done with the stream, or when the stream waits for its coordinator: it then ends
 // with the group, after attachTimeout, or with Run.
@@ -169,44 +160,13 @@ func (g *Groups) Serve(host string, s Stream) {
 	case m.Kind == kindRegister:
 		g.dir.serve(host, m, c)
 	case m.Kind == kindAttach:
+		stop() // when this host stops, its coordinator tells the others why, and ends the conn
+		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, c.Abort) })()
 		c.beats = true
 		g.attach(m.Group, attached{host, c})
 	default:
 		g.log.Warn("stream refused: unknown message", "peer", host, "kind", string(m.Kind))
 		c.Abort()
-	}
-}
-
-// attach hands a member's conn to its coordinator and stays until the conn is done with,
-// or keeps it for the coordinator that is not there yet.
-func (g *Groups) attach(id ID, a attached) {
-	g.mu.Lock()
-	co := g.coords[id]
-	if co == nil {
-		if g.closed || len(g.early) >= maxEarly || len(g.early[id]) >= maxRanks {
-			g.mu.Unlock()
-			a.c.Abort()
-			return
-		}
-		// Rank 0's agent may learn of the group a moment later than the others.
-		g.early[id] = append(g.early[id], a)
-	}
-	g.mu.Unlock()
-	if co != nil {
-		co.attach(a)
-		return
-	}
-	time.AfterFunc(attachTimeout, func() { g.dropEarly(id) })
-}
-
-// dropEarly refuses the conns of a group that this host never came to coordinate.
-func (g *Groups) dropEarly(id ID) {
-	g.mu.Lock()
-	waiting := g.early[id]
-	delete(g.early, id)
-	g.mu.Unlock()
-	for _, a := range waiting {
-		a.c.Abort()
 	}
 }
 

@@ -30,6 +30,7 @@ type fabric struct {
 	runs  map[string]*meeting // by part
 	hold  time.Duration       // how long an exchange takes
 	live  int                 // buffers allocated and not released
+	stops map[string]func()   // ends the Run of a host
 }
 
 // A meeting gathers the buffers of one exchange until all hosts are there.
@@ -94,7 +95,7 @@ func (h *half) Abort() {
 }
 
 func newFabric(t *testing.T, names ...string) (*fabric, func()) {
-	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, mute: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}}
+	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, mute: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}, stops: map[string]func(){}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, name := range names {
@@ -107,7 +108,9 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 			Alloc:   func(_ ID, _ uint64, n int64) (Buffer, error) { return f.alloc(n) },
 		})
 	}
-	for _, g := range f.hosts {
+	for name, g := range f.hosts {
+		ctx, stop := context.WithCancel(ctx)
+		f.stops[name] = stop
 		wg.Go(func() { g.Run(ctx) })
 	}
 	return f, func() { cancel(); wg.Wait() }
@@ -139,6 +142,9 @@ func (f *fabric) dial(from, to string) (Stream, error) {
 	go f.hosts[to].Serve(from, b)
 	return a, nil
 }
+
+// stopHost ends a host's Run, as an agent's end does.
+func (f *fabric) stopHost(host string) { f.stops[host]() }
 
 // kill breaks every stream of a host and refuses new ones.
 func (f *fabric) kill(host string) {
@@ -216,7 +222,7 @@ func (f *fabric) each(job string, ranks []string, do func(r *Rank, rank int) err
 	var wg sync.WaitGroup
 	for i, host := range ranks {
 		wg.Go(func() {
-			r, err := f.hosts[host].Join(context.Background(), job, i, len(ranks), nil)
+			r, err := f.hosts[host].Join(context.Background(), job, i, len(ranks), JoinOptions{})
 			if err != nil {
 				errs[i] = err
 				return
@@ -473,7 +479,7 @@ func TestRanksThatDisagree(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, host := range []string{"a", "b"} {
 			wg.Go(func() {
-				_, err := f.hosts[host].Join(context.Background(), "sizes", i, 2+i, nil)
+				_, err := f.hosts[host].Join(context.Background(), "sizes", i, 2+i, JoinOptions{})
 				var fail *Failure
 				if !errors.As(err, &fail) || fail.Kind != Mismatch {
 					t.Errorf("different numbers of ranks: %v", err)
@@ -498,7 +504,7 @@ func TestRankThatGivesUpWhileForming(t *testing.T) {
 		defer stop()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if _, err := f.hosts["b"].Join(ctx, "job", 1, 2, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := f.hosts["b"].Join(ctx, "job", 1, 2, JoinOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("join without the others: %v", err)
 		}
 		// The place is free again, here and, once the withdrawal has arrived, at the directory.

@@ -165,8 +165,9 @@ func (m *member) fail(f *Failure) {
 
 // stop ends the group because the agent is stopping; the others are told first.
 func (m *member) stop() {
-	m.say(message{Kind: kindLost, Rank: slices.Index(m.roster, m.g.cfg.Self), Cause: ErrClosed.Error()})
-	m.fail(&Failure{Kind: HostLost, Rank: -1, Host: m.g.cfg.Self, Cause: ErrClosed.Error()})
+	f := stopped(m.g.cfg.Self)
+	m.say(message{Kind: kindLost, Rank: slices.Index(m.roster, m.g.cfg.Self), Cause: f.Cause, Failure: f})
+	m.fail(f)
 }
 
 // forget frees the ranks' names for new groups. Results stay until their holders leave.
@@ -211,7 +212,7 @@ func (m *member) start(msg message) {
 	if !m.g.start(func() { m.execute(o, msg) }) {
 		o.err = ErrClosed
 		close(o.finished)
-		m.fail(&Failure{Kind: HostLost, Rank: -1, Host: m.g.cfg.Self, Cause: ErrClosed.Error()})
+		m.fail(stopped(m.g.cfg.Self))
 	}
 }
 
@@ -236,7 +237,12 @@ func (m *member) execute(o *op, msg message) {
 		res.elapsed = time.Since(begun)
 		m.say(message{Kind: kindDone, Seq: o.seq})
 	} else if m.ctx.Err() == nil {
-		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
+		msg := message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()}
+		var input *inputError
+		if errors.As(err, &input) {
+			msg = message{Kind: kindLost, Rank: input.rank, Cause: err.Error(), Failure: &Failure{Kind: RankFailed}}
+		}
+		m.say(msg)
 		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
 	}
 	if cause := context.Cause(m.ctx); err != nil && cause != nil {
@@ -247,6 +253,15 @@ func (m *member) execute(o *op, msg message) {
 	m.mu.Unlock()
 	close(o.finished)
 }
+
+// An inputError is the failure of one rank's input, not of its host.
+type inputError struct {
+	rank int
+	err  error
+}
+
+func (e *inputError) Error() string { return e.err.Error() }
+func (e *inputError) Unwrap() error { return e.err }
 
 func (m *member) exchange(o *op, msg message) (*result, error) {
 	if len(msg.Sizes) != len(m.roster) || slices.Min(msg.Sizes) < 0 {
@@ -272,11 +287,11 @@ func (m *member) exchange(o *op, msg message) (*result, error) {
 	for r, in := range inputs {
 		if in.Size() != msg.Sizes[r] {
 			buf.Release()
-			return nil, fmt.Errorf("rank %d has %d bytes, the start message says %d", r, in.Size(), msg.Sizes[r])
+			return nil, &inputError{r, fmt.Errorf("input has %d bytes, and had %d", in.Size(), msg.Sizes[r])}
 		}
 		if err := in.CopyTo(data[offsets[r]:offsets[r+1]]); err != nil {
 			buf.Release()
-			return nil, fmt.Errorf("input of rank %d: %w", r, err)
+			return nil, &inputError{r, err}
 		}
 	}
 	select { // while the others hear of the start: see coordinator.holds

@@ -29,11 +29,13 @@ const maxHold = time.Second
 type message struct {
 	Kind kind `json:"k"`
 
-	Group ID       `json:"g,omitzero"`
-	Job   string   `json:"job,omitempty"`
-	Rank  int      `json:"rank,omitempty"`
-	Ranks int      `json:"ranks,omitempty"`
-	Hosts []string `json:"hosts,omitempty"` // formed: the host of each rank
+	Group   ID            `json:"g,omitzero"`
+	Job     string        `json:"job,omitempty"`
+	Rank    int           `json:"rank,omitempty"`
+	Ranks   int           `json:"ranks,omitempty"`
+	Hosts   []string      `json:"hosts,omitempty"`   // formed: the host of each rank
+	Missing string        `json:"missing,omitempty"` // waiting: the ranks that are not there, for people
+	Limit   time.Duration `json:"limit,omitempty"`   // register: nanoseconds that the rank waits for the others, 0 for ever
 
 	Seq       uint64   `json:"seq,omitempty"` // the group's operations are numbered from 0
 	Size      int64    `json:"size,omitempty"`
@@ -51,8 +53,8 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks
-	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit
+	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts
 	kindRefused  kind = "refused"  // directory → host: Failure
 
@@ -60,8 +62,8 @@ const (
 	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Size, Algorithm
 	kindDone   kind = "done"   // member → coordinator: Seq
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
-	kindLost   kind = "lost"   // member → coordinator: Rank, Cause
-	kindLeft   kind = "left"   // member → coordinator: Rank
+	kindLost   kind = "lost"   // member → coordinator: Rank, Cause, Failure for its kind
+	kindLeft   kind = "left"   // member → coordinator: Rank; Cause if it had to
 	kindBeat   kind = "beat"   // both ways: still here
 	kindStart  kind = "start"  // coordinator → member: Seq, Sizes, Info, Hold, Part
 	kindAbort  kind = "abort"  // coordinator → member: Failure

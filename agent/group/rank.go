@@ -159,7 +159,20 @@ func (r *Rank) Progress() (done, total int64) {
 
 // Leave ends the rank's part in good order, or, if an operation of it is running,
 // as a loss with cause. It returns when the rank's memory is free.
-func (r *Rank) Leave(cause string) {
+func (r *Rank) Leave(cause string) { r.depart(RankLost, cause, "") }
+
+// Fail is Leave of a rank that cannot go on: ranks that wait for it, or come to, are
+// told the cause, of which maxCause bytes count.
+func (r *Rank) Fail(cause string) {
+	if cause = bounded(cause); cause == "" {
+		cause = "its client does not say why"
+	}
+	r.depart(RankFailed, cause, cause)
+}
+
+// depart ends the rank's part: as a loss of kind k with the cause running if an operation
+// of it runs, else as a departure with the cause idle.
+func (r *Rank) depart(k FailureKind, running, idle string) {
 	m := r.m
 	m.mu.Lock()
 	if r.gone {
@@ -168,24 +181,24 @@ func (r *Rank) Leave(cause string) {
 	}
 	r.gone = true
 	o := r.last
-	running := false
+	runs := false
 	if o != nil {
 		select {
 		case <-o.finished:
 		default:
-			running = true
+			runs = true
 		}
 	}
-	if !running {
+	if !runs {
 		m.left++
 	}
 	m.mu.Unlock()
-	if running {
-		r.lost(RankLost, errors.New(cause))
+	if runs {
+		r.lost(k, errors.New(running))
 		<-m.ctx.Done()
 		m.abandon(o)
 	} else {
-		m.say(message{Kind: kindLeft, Rank: r.rank})
+		m.say(message{Kind: kindLeft, Rank: r.rank, Cause: idle})
 		m.g.unclaim(r.key, r.hold)
 	}
 	m.mu.Lock()

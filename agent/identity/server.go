@@ -171,6 +171,8 @@ func asRefusal(req JoinRequest, err error) *Refusal {
 		return refuse(RefusedUsedUp, "join token %s is used up: it has let in as many hosts as it may", id)
 	case errors.Is(err, ErrTokenExpired):
 		return refuse(RefusedExpired, "%v", err)
+	case errors.Is(err, ErrTokensBroken): // the path is nothing to a host that has proven nothing
+		return refuse(RefusedInternal, "the host that holds the cluster's authority cannot read its join tokens: its log and gridagent token list say why")
 	}
 	return refuse(RefusedInternal, "the seed could not handle the request: %v", err)
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"errors"
 	mrand "math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -147,6 +149,40 @@ func TestTokenBook(t *testing.T) {
 
 // Tokens of one use must admit one of many that come at once, also through several
 // books over one directory, as several processes have.
+// A file that cannot be read is named by every operation, and stays as it is.
+func TestBrokenTokenFile(t *testing.T) {
+	id, err := Init(filepath.Join(t.TempDir(), "a"), Options{Cluster: "c", Host: "a"}, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts, err := id.Tokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(id.Dir, FileTokens)
+	for _, content := range []string{"{", "", `{"version":2}`, "[]"} {
+		if err := os.WriteFile(path, []byte(content), modeSecret); err != nil {
+			t.Fatal(err)
+		}
+		_, created := ts.Create(0, 0, time.Now(), rand.Reader)
+		_, listed := ts.List()
+		for what, err := range map[string]error{
+			"create": created, "list": listed, "revoke": ts.Revoke("x"), "check": ts.Check("x", nil, time.Now()),
+			"redeem": ts.Redeem("x", nil, "h", nil, time.Now()),
+		} {
+			if !errors.Is(err, ErrTokensBroken) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%q: %s: %v, want an error that names the file", content, what, err)
+			}
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != content {
+			t.Errorf("%q became %q, %v", content, b, err)
+		}
+		if r := asRefusal(JoinRequest{}, listed); strings.Contains(r.Error(), path) || !strings.Contains(r.Error(), "cannot read its join tokens") {
+			t.Errorf("a stranger is told: %v", r)
+		}
+	}
+}
+
 func TestTokenUsesAreCountedOnce(t *testing.T) {
 	id := makeCluster(t, "ut0")
 	ts, err := id.Tokens()

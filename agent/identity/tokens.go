@@ -37,6 +37,10 @@ var (
 	ErrTokenUsedUp  = errors.New("join token is used up")
 )
 
+// ErrTokensBroken means that the file of the tokens is there and cannot be used: nobody is
+// let in, no token is made, and the file is not touched.
+var ErrTokensBroken = errors.New("put a good copy back, or remove the file, which ends all tokens")
+
 // A TokenInfo is what tokens.json holds of a token: not its secret.
 type TokenInfo struct {
 	ID      string    `json:"id"`
@@ -259,15 +263,15 @@ func (ts *Tokens) load() ([]TokenInfo, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
 	var f tokensFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = json.Unmarshal(data, &f)
 	}
-	if f.Version != 1 {
-		return nil, fmt.Errorf("%s: version %d: this release reads 1", path, f.Version)
+	if err == nil && f.Version != 1 {
+		err = fmt.Errorf("version %d: this release reads 1", f.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("join tokens in %s cannot be read (%w): %w", path, err, ErrTokensBroken)
 	}
 	return f.Tokens, nil
 }

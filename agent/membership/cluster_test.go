@@ -50,10 +50,11 @@ type node struct {
 	host string
 	addr netip.AddrPort
 	ep   *lane.Endpoint
-	rtts sync.Map    // name → time.Duration
-	disk chan []Peer // holds what was saved last
-	stop func()      // leaves without a word and waits
-	kill func()      // ends without closing anything: the power went
+	rtts sync.Map             // name → time.Duration
+	disk chan []Peer          // holds what was saved last
+	ends chan *NameTakenError // gets the error that ended it by itself
+	stop func()               // leaves without a word and waits
+	kill func()               // ends without closing anything: the power went
 }
 
 // newGrid makes a network with the given numbers of hosts in its sites, 20 ms apart.
@@ -122,7 +123,7 @@ func (g *grid) start(host string, edit ...func(*Config)) *node {
 // startOn runs an agent on conn. Its log goes to g.logs.
 func startOn(t *testing.T, g *grid, conn net.PacketConn, host string, edit ...func(*Config)) *node {
 	t.Helper()
-	n := &node{host: host, addr: addrPort(conn.LocalAddr()), disk: make(chan []Peer, 1)}
+	n := &node{host: host, addr: addrPort(conn.LocalAddr()), disk: make(chan []Peer, 1), ends: make(chan *NameTakenError, 1)}
 	ep, err := lane.New(lane.Config{
 		Conn: conn, Credentials: credentials(t, g.ca, host),
 		Resolve: func(name string) (net.Addr, bool) { return n.Resolve(name) },
@@ -163,7 +164,11 @@ func startOn(t *testing.T, g *grid, conn net.PacketConn, host string, edit ...fu
 	left := make(chan struct{})
 	tasks.Go(func() {
 		defer close(left)
-		if err := n.Run(ctx); err != nil {
+		err := n.Run(ctx)
+		var taken *NameTakenError
+		if asError(err, &taken) {
+			n.ends <- taken
+		} else if err != nil {
 			t.Errorf("%s: %v", host, err)
 		}
 	})

@@ -1,7 +1,7 @@
 package membership
 
 import (
-	"fmt"
+	"encoding/json"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -31,19 +31,11 @@ type delegate struct {
 
 	mu         sync.Mutex // guards the fields below
 	complaints map[string]struct{}
-	mergeErr   error // of the last merge refused, until takeMergeErr
-}
-
-// A NameTakenError means that another live host goes by this host's name.
-type NameTakenError struct {
-	Name string
-	Ours netip.AddrPort
-	By   netip.AddrPort
-}
-
-func (e *NameTakenError) Error() string {
-	return fmt.Sprintf("host name %q, ours at %v, is in use at %v: if that is another host, one of the two must join under another name; "+
-		"if it is this one before it moved, it will be let in once it has been found dead there", e.Name, e.Ours, e.By)
+	mergeErr   error          // of the last merge refused, until takeMergeErr
+	selfAt     netip.AddrPort // where the last dial met this host's own name, until takeSelf
+	nonce      []byte         // of the echo that is expected
+	echo       chan struct{}  // closed when it comes; nil if none is expected
+	probes     probeClock
 }
 
 // once reports whether key is complained about for the first time.
@@ -59,22 +51,59 @@ func (d *delegate) once(key string) bool {
 
 // NodeMeta is what this host says of itself.
 func (d *delegate) NodeMeta(limit int) []byte {
-	m := d.cfg.Meta
-	m.Leaving = d.leaving.Load()
-	b := m.appendTo(nil)
+	b := d.cfg.Meta.appendTo(nil)
 	return b[:min(len(b), limit)] // at most 76 bytes, limit is 512
 }
 
-// The user messages and state of memberlist are not used: what is larger than
-// metadata travels on lanes.
+// LocalState is what a state exchange carries besides memberlist's own: who has left,
+// which memberlist forgets after some seconds. Hosts that were down meanwhile would call
+// those who left back for ever.
+func (d *delegate) LocalState(bool) []byte {
+	left := d.table.left(maxTold)
+	if len(left) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(peersFile{Version: peersVersion, Peers: left})
+	if err != nil {
+		d.log.Error("who has left is not told", "err", err)
+	}
+	return b
+}
 
-func (d *delegate) NotifyMsg([]byte)                {}
+// MergeRemoteState takes in who has left.
+func (d *delegate) MergeRemoteState(b []byte, _ bool) {
+	if d.ended.Load() {
+		return
+	}
+	left, err := ParsePeers(b)
+	if err != nil {
+		if d.once("state") {
+			d.log.Warn("a member's state is not understood", "err", err)
+		}
+		return
+	}
+	d.table.bury(left[:min(len(left), maxTold)], time.Now())
+}
+
+// Gossip of our own is not used: what is larger than metadata travels on lanes.
+
 func (d *delegate) GetBroadcasts(int, int) [][]byte { return nil }
-func (d *delegate) LocalState(bool) []byte          { return nil }
-func (d *delegate) MergeRemoteState([]byte, bool)   {}
 func (d *delegate) AckPayload() []byte              { return nil }
-func (d *delegate) NotifyJoin(n *memberlist.Node)   { d.alive(n) }
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.alive(n) }
+func (d *delegate) NotifyJoin(n *memberlist.Node) {
+	d.company(n, 1)
+	d.alive(n)
+}
+
+// company counts the hosts that memberlist probes.
+func (d *delegate) company(n *memberlist.Node, by int) {
+	if n.Name == d.cfg.Name {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.probes.company(by, time.Now())
+}
 
 // member converts n, whose bytes memberlist may change later.
 func member(n *memberlist.Node, s State, now time.Time) (Member, error) {
@@ -99,14 +128,15 @@ func (d *delegate) alive(n *memberlist.Node) {
 	}
 }
 
-// NotifyLeave is told of deaths and of departures alike; a departure announces itself
-// in the metadata first.
+// NotifyLeave is told of deaths and of departures alike; a departure is announced by a
+// farewell.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	d.company(n, -1)
 	if d.ended.Load() {
 		return
 	}
 	m, _ := member(n, Failed, time.Now())
-	if m.Leaving || m.Name == d.cfg.Name {
+	if old, _ := d.table.get(m.Name); old.parting || m.Name == d.cfg.Name {
 		m.State = Left
 	}
 	d.table.set(m)
@@ -184,7 +214,26 @@ func (d *delegate) takeMergeErr() error {
 	return err
 }
 
+// metSelf notes that this host's own name answered at addr.
+func (d *delegate) metSelf(addr netip.AddrPort) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.selfAt = addr
+}
+
+// takeSelf returns where a dial has met this host's own name since the last call.
+func (d *delegate) takeSelf() netip.AddrPort {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addr := d.selfAt
+	d.selfAt = netip.AddrPort{}
+	return addr
+}
+
 func (d *delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []byte) {
+	d.mu.Lock()
+	d.probes.answered(time.Now().Add(-rtt))
+	d.mu.Unlock()
 	if d.cfg.RTT != nil && !d.ended.Load() && rtt > 0 && rtt < maxRTT {
 		d.cfg.RTT(n.Name, rtt)
 	}

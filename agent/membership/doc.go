@@ -7,6 +7,9 @@
 // earlier runs; hosts that are lost are asked to join again for as long as the agent
 // lives, so that the sides of a split find each other.
 //
+// Who leaves says farewell to every member first, and the members remember it and tell
+// each other in state exchanges: nobody calls back who left on purpose.
+//
 // Gossip is a claim, not a proof: whoever holds the gossip key can tell anything
 // (memberlist's SECURITY.md). So this package says where a host is thought to be;
 // who is there, lanes prove by certificate, and nothing here closes a lane.

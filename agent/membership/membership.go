@@ -30,7 +30,7 @@ type Config struct {
 	// Keys are the gossip keys, 32 bytes each: the first encrypts, all decrypt.
 	// At least one is required.
 	Keys [][]byte
-	// Meta is told to the others; Leaving is set by [Membership.Leave].
+	// Meta is told to the others.
 	Meta Meta
 	// Profile is the set of timings. Zero is [WAN].
 	Profile Profile
@@ -77,10 +77,11 @@ type Membership struct {
 	keys      *memberlist.Keyring
 	refused   *refusals
 
-	ended chan struct{}          // closed when Run is about to return
-	list  *memberlist.Memberlist // set by Run before it starts anything
-	leave chan chan error
-	joins chan joinRequest
+	ended  chan struct{}           // closed when Run is about to return
+	giveUp context.CancelCauseFunc // ends Run; set by it before it starts anything
+	list   *memberlist.Memberlist  // set by Run before it starts anything
+	leave  chan chan struct{}
+	joins  chan joinRequest
 	// joining lets one join happen at a time, so that errors of merges are not mixed
 	// up. It is a channel because joins wait for the network: a mutex held meanwhile
 	// would stop the clock of a test bubble.
@@ -134,12 +135,12 @@ func New(cfg Config) (*Membership, error) {
 		keys:    keys,
 		refused: &refusals{log: cfg.Log, from: make(map[netip.AddrPort]*Refusal)},
 		ended:   make(chan struct{}),
-		leave:   make(chan chan error),
+		leave:   make(chan chan struct{}),
 		joins:   make(chan joinRequest),
 		joining: make(chan struct{}, 1),
 	}
 	m.delegate = &delegate{cfg: &m.cfg, log: cfg.Log, table: m.table, complaints: make(map[string]struct{})}
-	m.transport = newTransport(cfg.Endpoint, cfg.Advertise, keys, m.refused, m.Resolve)
+	m.transport = newTransport(cfg.Endpoint, cfg.Advertise, keys, m.refused, m.Resolve, m.delegate.metSelf)
 	return m, nil
 }
 
@@ -162,8 +163,11 @@ func newKeyring(keys [][]byte) (*memberlist.Keyring, error) {
 // Run takes part until ctx ends, then stops without a word: the others find out
 // unless [Membership.Leave] was called before. It may be called once. The endpoint
 // must be running, and run on until Run has returned. When it returns, every
-// goroutine it started has ended; that takes up to a probe interval (2 s, or 1 s
-// with [LAN]; more if the network has been failing), see drain.
+// goroutine it started has ended; that takes up to a probe interval (2 s, or 1 s with
+// [LAN]) if a probe is in flight, and longer if the network has been failing, see drain.
+//
+// It ends with a [*NameTakenError] when this host is not in a cluster yet, and finds a
+// live host that has its name there.
 func (m *Membership) Run(ctx context.Context) error {
 	defer close(m.ended)
 	m.transport.start()
@@ -173,8 +177,8 @@ func (m *Membership) Run(ctx context.Context) error {
 		return fmt.Errorf("start gossip: %w", err)
 	}
 	m.list = list
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, m.giveUp = context.WithCancelCause(ctx)
+	defer m.giveUp(nil)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { m.rejoin(ctx) })
 	tasks.Go(func() { m.remember(ctx) })
@@ -182,7 +186,8 @@ func (m *Membership) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case reply := <-m.leave:
-			reply <- m.sayGoodbye()
+			m.sayGoodbye()
+			close(reply)
 		case req := <-m.joins:
 			tasks.Go(func() {
 				n, err := m.contact(ctx, req.targets)
@@ -194,7 +199,11 @@ func (m *Membership) Run(ctx context.Context) error {
 	err = list.Shutdown() // before Wait: it ends what the tasks wait for
 	tasks.Wait()
 	m.drain()
-	if err != nil {
+	var taken *NameTakenError
+	switch {
+	case errors.As(context.Cause(ctx), &taken):
+		return taken
+	case err != nil:
 		return fmt.Errorf("stop gossip: %w", err)
 	}
 	return nil
@@ -204,10 +213,19 @@ func (m *Membership) Run(ctx context.Context) error {
 // have ended. Loops end when told and streams are cut off, but a probe in flight
 // waits for its answer to the last: its interval, times one more than the health
 // score with which it began. The score falls at the end of a probe only, so that of
-// now is no less.
+// now is no less. A probe on another host's behalf waits for ProbeTimeout. Mostly none is
+// in flight, and there is nothing to wait for.
 func (m *Membership) drain() {
-	interval := m.cfg.Profile.timings().ProbeInterval
-	time.Sleep(interval*time.Duration(m.list.GetHealthScore()+1) + 10*time.Millisecond)
+	timings := m.cfg.Profile.timings()
+	interval := timings.ProbeInterval
+	longest := interval*time.Duration(m.list.GetHealthScore()+1) + 10*time.Millisecond
+	m.delegate.mu.Lock()
+	wait := m.delegate.probes.rest(time.Now(), interval, longest)
+	m.delegate.mu.Unlock()
+	m.transport.mu.Lock()
+	relay := timings.ProbeTimeout + 10*time.Millisecond - time.Since(m.transport.relayed)
+	m.transport.mu.Unlock()
+	time.Sleep(max(wait, relay))
 }
 
 func (m *Membership) libraryConfig() *memberlist.Config {
@@ -230,36 +248,19 @@ func (m *Membership) libraryConfig() *memberlist.Config {
 }
 
 // Leave tells the others that this host goes, so that they need not find out. It
-// returns once the word has been passed on, or after some seconds with an error; the
+// returns once the word is out, after little more than goodbyeTimeout at most; the
 // membership then takes no further part, and Run waits for its context to end.
 func (m *Membership) Leave(ctx context.Context) error {
-	reply := make(chan error, 1)
+	reply := make(chan struct{})
 	select {
 	case m.leave <- reply:
-		return <-reply // within twice goodbyeTimeout
+		<-reply
+		return nil
 	case <-m.ended:
 		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// goodbyeTimeout bounds each of the two steps of leaving. In a cluster of 20, passing
-// word on takes 8 packets, at 4 every 300 ms.
-const goodbyeTimeout = 3 * time.Second
-
-// sayGoodbye announces the departure in the metadata, then departs. With the second
-// step alone the others could not tell it from a death: memberlist's event does not say.
-func (m *Membership) sayGoodbye() error {
-	m.delegate.leaving.Store(true)
-	first := m.list.UpdateNode(goodbyeTimeout)
-	if err := m.list.Leave(goodbyeTimeout); err != nil {
-		return fmt.Errorf("leave: %w", err)
-	}
-	if first != nil {
-		return fmt.Errorf("leave: %w", first)
-	}
-	return nil
 }
 
 // Join makes this host known at addrs, in order, until three members have answered,

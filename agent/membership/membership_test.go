@@ -191,20 +191,34 @@ func TestRefusalsAreBounded(t *testing.T) {
 func TestForeign(t *testing.T) {
 	ours, theirs := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
 	p := sealed(t, ours)
-	if why := foreign(p, [][]byte{theirs, ours}); why != "" {
+	if why, _ := foreign(p, [][]byte{theirs, ours}); why != "" {
 		t.Errorf("own packet refused: %s", why)
 	}
-	if why := foreign(p, [][]byte{theirs}); why != reasonForeign {
+	if why, _ := foreign(p, [][]byte{theirs}); why != reasonForeign {
 		t.Errorf("foreign packet: %q", why)
 	}
 	for i := range p { // any bit that changes on the way spoils it
 		q := bytes.Clone(p)
 		q[i] ^= 0x10
-		if foreign(q, [][]byte{ours}) == "" {
+		if why, _ := foreign(q, [][]byte{ours}); why == "" {
 			t.Errorf("packet changed at %d passed", i)
 		}
-		if foreign(p[:i], [][]byte{ours}) == "" {
+		if why, _ := foreign(p[:i], [][]byte{ours}); why == "" {
 			t.Errorf("packet cut to %d passed", i)
+		}
+	}
+}
+
+func TestAsksForProbe(t *testing.T) {
+	for in, want := range map[string]bool{
+		"": false, "\x01": true, "\x00x": false, "\x07": false, "\x07\x02": false,
+		"\x0c----\x01x": true, "\x0c----\x02x": false,
+		"\x07\x02\x00\x02\x00\x03ab\x01cd":               true,
+		"\x0c----\x07\x02\x00\x03\x00\x02\x04\x01b\x02c": false, // a one inside a part
+		"\x07\xff\x00\x01\x00\x01a":                      false, // cut off
+	} {
+		if got := asksForProbe([]byte(in)); got != want {
+			t.Errorf("%q: %v", in, got)
 		}
 	}
 }
@@ -258,15 +272,121 @@ func TestTable(t *testing.T) {
 	if _, ok := tab.get(fmt.Sprintf("g%d", 2*maxGone-1)); !ok {
 		t.Error("the newest loss was pruned")
 	}
-	lost, company := tab.lost(mrand.New(mrand.NewPCG(1, 1)), 3)
-	if len(lost) != 3 || !company {
-		t.Errorf("%d lost, company %v", len(lost), company)
+	if lost := tab.lost(mrand.New(mrand.NewPCG(1, 1)), 3); len(lost) != 3 || !tab.company() {
+		t.Errorf("%d lost, company %v", len(lost), tab.company())
 	}
 	tab.set(Member{Name: "l", Addr: at(5000), State: Left, Since: now})
 	tab.set(Member{Name: "new", Addr: at(1), State: Failed, Since: now.Add(leftMemory + time.Hour)})
 	if _, ok := tab.get("l"); ok {
-		t.Error("who left a day ago is still shown")
+		t.Error("who left a month ago is still remembered")
 	}
+}
+
+func TestTableBuries(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	addr := func(i byte) netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, i}), 1) }
+	table := func() *table {
+		tab := newTable("self", []Peer{{Name: "unseen", Addr: addr(1), Seen: now}})
+		tab.set(Member{Name: "alive", Addr: addr(2), State: Alive, Since: now})
+		tab.set(Member{Name: "failed", Addr: addr(3), State: Failed, Since: now})
+		tab.set(Member{Name: "left", Addr: addr(4), State: Left, Since: now})
+		return tab
+	}
+	later := now.Add(leftMemory / 2)
+	for _, tt := range []struct {
+		name string
+		addr byte
+		left time.Time
+		want State
+		at   time.Time // 0: unchanged
+	}{
+		{"unseen", 1, now.Add(time.Hour), Left, now.Add(time.Hour)},
+		{"unseen", 1, now.Add(-time.Hour), Unseen, now}, // it came back after that
+		{"unseen", 1, now.Add(1000 * leftMemory), Left, later},
+		{"unseen", 1, later.Add(-leftMemory - 1), Unseen, now},
+		{"alive", 2, now.Add(time.Hour), Alive, now},
+		{"failed", 3, now.Add(-leftSlack), Left, now.Add(-leftSlack)}, // found dead after it had left
+		{"failed", 3, now.Add(-leftSlack - 1), Failed, now},
+		{"left", 4, now.Add(time.Hour), Left, now.Add(time.Hour)},
+		{"left", 4, now.Add(-time.Hour), Left, now},
+		{"new", 5, now, Left, now},
+		{"new", 2, now, 0, time.Time{}}, // the address is another's by now
+		{"self", 6, now, 0, time.Time{}},
+	} {
+		tab := table()
+		tab.bury([]Peer{{Name: tt.name, Addr: addr(tt.addr), Left: tt.left}, {Name: "not left", Addr: addr(9)}}, later)
+		m, ok := tab.get(tt.name)
+		if ok == tt.at.IsZero() || ok && (m.State != tt.want || !m.Since.Equal(tt.at)) {
+			t.Errorf("%s at %d, left %v: %v %+v, want %v since %v", tt.name, tt.addr, tt.left, ok, m, tt.want, tt.at)
+		}
+		if _, ok := tab.get("not left"); ok {
+			t.Error("who has not left was taken in")
+		}
+	}
+	tab := table()
+	for i := range 2 * maxTold {
+		tab.set(Member{Name: fmt.Sprintf("l%d", i), Addr: addr(byte(i)), State: Left, Since: now.Add(time.Duration(i) * time.Second)})
+	}
+	told := tab.left(maxTold)
+	if len(told) != maxTold || told[0].Name != fmt.Sprintf("l%d", 2*maxTold-1) {
+		t.Errorf("tells of %d, first of %+v; want the last %d to leave", len(told), told[0], maxTold)
+	}
+}
+
+func TestProbeClock(t *testing.T) {
+	const p, longest = 2 * time.Second, 4 * time.Second
+	now := time.Unix(1e9, 0)
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	for _, tt := range []struct {
+		what         string
+		before, last time.Duration
+		now          time.Duration
+		want         time.Duration
+	}{
+		{"both on their ticks, the next to come", 0, p, p + 500*time.Millisecond, 0},
+		{"one tick between was passed over", 0, 2 * p, 2*p + 1, 0},
+		{"the next is about to come", 0, p, 2*p - clockSlack, longest},
+		{"the next has come a second ago", 0, p, 2*p + time.Second, longest - time.Second},
+		{"the last began late, so the next tick is near", 0, p + p/2, p + p/2 + 1, longest},
+		{"two answers to one probe", p, p + 1, p + 2, longest},
+	} {
+		c := probeClock{others: 1}
+		c.answered(at(tt.before))
+		c.answered(at(tt.last))
+		if got := c.rest(at(tt.now), p, longest); got != tt.want {
+			t.Errorf("%s: rests %v, want %v", tt.what, got, tt.want)
+		}
+	}
+	var c probeClock
+	c.company(1, at(0))
+	if c.rest(at(time.Hour), p, longest) != longest {
+		t.Error("no rest with a host to probe and no answer")
+	}
+	c.company(-1, at(0))
+	if c.rest(at(longest), p, longest) == 0 || c.rest(at(longest+1), p, longest) != 0 {
+		t.Error("alone: want none only when the last probe must be over")
+	}
+}
+
+func FuzzNotifyMsg(f *testing.F) {
+	f.Add([]byte("fuk0"))
+	f.Add([]byte("e0123456789abcdef"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		cfg := &Config{Name: "self"}
+		d := &delegate{cfg: cfg, log: slog.New(slog.DiscardHandler), table: newTable("self", nil), complaints: make(map[string]struct{})}
+		d.table.set(Member{Name: "uk0", Addr: netip.MustParseAddrPort("10.0.0.1:1"), State: Alive})
+		_, came := d.expectEcho()
+		d.NotifyMsg(in)
+		d.MergeRemoteState(in, true)
+		select {
+		case <-came:
+			t.Errorf("%q passed for an echo", in)
+		default:
+		}
+		if m, ok := d.table.get("uk0"); !ok || m.State != Alive {
+			t.Errorf("%q changed a live member to %+v", in, m)
+		}
+	})
 }
 
 func TestPeersOnDisk(t *testing.T) {
@@ -277,6 +397,7 @@ func TestPeersOnDisk(t *testing.T) {
 	want := []Peer{
 		{Name: "uk0", Addr: netip.MustParseAddrPort("192.0.2.1:7946"), Site: "UK", Seen: time.Unix(1e9, 0).UTC()},
 		{Name: "uk1", Addr: netip.MustParseAddrPort("[2001:db8::1]:7946"), Seen: time.Unix(1e9, 0).UTC()},
+		{Name: "uk2", Addr: netip.MustParseAddrPort("192.0.2.2:7946"), Seen: time.Unix(1e9, 0).UTC(), Left: time.Unix(1e9, 0).UTC()},
 	}
 	if err := SaveTo(path)(want); err != nil {
 		t.Fatal(err)
@@ -304,7 +425,7 @@ func TestPeersOnDisk(t *testing.T) {
 func TestMetaRoundTrip(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := mrand.New(mrand.NewPCG(seed, 0))
-		want := Meta{Site: strings.Repeat("s", rng.IntN(maxSite+1)), HoldsCA: rng.IntN(2) == 0, Leaving: rng.IntN(2) == 0}
+		want := Meta{Site: strings.Repeat("s", rng.IntN(maxSite+1)), HoldsCA: rng.IntN(2) == 0}
 		if rng.IntN(4) > 0 {
 			want.Started = time.Unix(1+rng.Int64N(1<<40), 0).UTC()
 		}

@@ -14,7 +14,6 @@ import (
 type Meta struct {
 	Site    string    // the operator's label, at most 63 bytes
 	HoldsCA bool      // the cluster's authority lives there: it can admit hosts
-	Leaving bool      // it is about to leave, on purpose
 	Started time.Time // when the agent began, whole seconds; zero if not told
 }
 
@@ -25,7 +24,6 @@ const (
 	metaVersion = 1
 
 	flagHoldsCA = 1 << 0
-	flagLeaving = 1 << 1
 
 	maxSite = 63
 )
@@ -36,9 +34,6 @@ func (m Meta) appendTo(b []byte) []byte {
 	var flags byte
 	if m.HoldsCA {
 		flags |= flagHoldsCA
-	}
-	if m.Leaving {
-		flags |= flagLeaving
 	}
 	var started uint64
 	if s := m.Started.Unix(); !m.Started.IsZero() && s > 0 {
@@ -62,7 +57,7 @@ func parseMeta(b []byte) (Meta, error) {
 	if b[0] != metaVersion {
 		return Meta{}, fmt.Errorf("node metadata of version %d, this release reads %d", b[0], metaVersion)
 	}
-	m := Meta{HoldsCA: b[1]&flagHoldsCA != 0, Leaving: b[1]&flagLeaving != 0}
+	m := Meta{HoldsCA: b[1]&flagHoldsCA != 0}
 	started, n := binary.Uvarint(b[2:])
 	if n <= 0 || started > 1<<40 { // the year 36812
 		return Meta{}, errors.New("node metadata: start time out of range")

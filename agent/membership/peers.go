@@ -19,12 +19,14 @@ const (
 	maxPeerFile  = 2 << 20
 )
 
-// A Peer is a member remembered from an earlier run.
+// A Peer is a member remembered from an earlier run. One that has left is remembered so
+// that nobody calls it back, be it a host that was down when it left.
 type Peer struct {
 	Name string         `json:"name"`
 	Addr netip.AddrPort `json:"addr"`
 	Site string         `json:"site,omitempty"`
-	Seen time.Time      `json:"seen"` // when it was last known to be alive
+	Seen time.Time      `json:"seen"`          // when it was last known to be alive
+	Left time.Time      `json:"left,omitzero"` // when it left in good order; zero if it did not
 }
 
 type peersFile struct {

@@ -82,15 +82,16 @@ const (
 	sealTag     = 16
 )
 
-// foreign returns why packet p cannot be gossip of a cluster with these keys, or "".
+// foreign returns why packet p cannot be gossip of a cluster with these keys, or "", and
+// whether it asks for a probe on another host's behalf.
 //
 // memberlist would find the same, and say so in the text of a log line. Trying the
 // keys here costs a second decryption (about a microsecond a packet, at tens of
 // packets a second) and gives counts per source that do not depend on that text;
 // and no byte of a stranger reaches memberlist's queue and parsers.
-func foreign(p []byte, keys [][]byte) string {
+func foreign(p []byte, keys [][]byte) (why string, relay bool) {
 	if len(p) < 1+sealNonce+sealTag || p[0] != sealVersion {
-		return reasonMalformed
+		return reasonMalformed, false
 	}
 	nonce, sealed := p[1:1+sealNonce], p[1+sealNonce:]
 	var plain [2048]byte // the endpoint's packets are not larger
@@ -103,9 +104,39 @@ func foreign(p []byte, keys [][]byte) string {
 		if err != nil {
 			continue
 		}
-		if _, err := gcm.Open(plain[:0], nonce, sealed, nil); err == nil {
-			return ""
+		if open, err := gcm.Open(plain[:0], nonce, sealed, nil); err == nil {
+			return "", asksForProbe(open)
 		}
 	}
-	return reasonForeign
+	return reasonForeign, false
+}
+
+// Bytes that begin messages of memberlist's protocol, which fixes them.
+const (
+	wireIndirectPing = 1
+	wireCompound     = 7  // number of parts as a byte, their lengths as 2 bytes each, the parts
+	wireChecksum     = 12 // 4 bytes of checksum, then the message
+)
+
+// asksForProbe reports whether the packet p, decrypted, holds an indirect ping.
+func asksForProbe(p []byte) bool {
+	if len(p) > 5 && p[0] == wireChecksum {
+		p = p[5:]
+	}
+	if len(p) < 2 || p[0] != wireCompound {
+		return len(p) > 0 && p[0] == wireIndirectPing
+	}
+	n := int(p[1])
+	lengths, parts := p[2:], p[min(len(p), 2+2*n):]
+	for range n {
+		if len(lengths) < 2 || len(parts) == 0 {
+			return false
+		}
+		if parts[0] == wireIndirectPing {
+			return true
+		}
+		size := int(lengths[0])<<8 | int(lengths[1])
+		lengths, parts = lengths[2:], parts[min(len(parts), size):]
+	}
+	return false
 }

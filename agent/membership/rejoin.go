@@ -54,14 +54,13 @@ func (m *Membership) rejoin(ctx context.Context) {
 
 // targets returns whom to try this round, as memberlist wants them: NAME/IP:PORT.
 func (m *Membership) targets() []string {
-	lost, company := m.table.lost(m.cfg.Rand, rejoinFanout)
 	var out []string
-	for _, e := range lost {
+	for _, e := range m.table.lost(m.cfg.Rand, rejoinFanout) {
 		if m.checkReach(e.Addr) == nil {
 			out = append(out, e.Name+"/"+e.Addr.String())
 		}
 	}
-	if company {
+	if m.table.company() {
 		return out
 	}
 	m.mu.Lock()
@@ -89,13 +88,27 @@ func (m *Membership) contact(ctx context.Context, targets []string) (int, error)
 			break
 		}
 		m.delegate.takeMergeErr()
+		m.delegate.takeSelf()
 		n, err := m.list.Join([]string{target})
 		answered += n
 		if answered >= joinEnough {
 			break
 		}
-		if refused := m.delegate.takeMergeErr(); refused != nil {
+		self := m.delegate.takeSelf()
+		refused := m.delegate.takeMergeErr()
+		var claimed *NameTakenError
+		switch {
+		case errors.As(refused, &claimed):
+			self = claimed.By
 			err = refused
+		case refused != nil:
+			err = refused
+		}
+		if err != nil && self.IsValid() {
+			if taken := m.twin(ctx, self); taken != nil {
+				m.giveUp(taken)
+				return 0, taken
+			}
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("join %s: %w", target, err))

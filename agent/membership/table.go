@@ -45,11 +45,19 @@ type Member struct {
 	State State
 	Since time.Time // of State, on this host's clock; for Unseen, when it was last alive
 	Meta
+
+	parting bool // has said farewell: what follows is a departure, not a death
 }
 
 const (
-	// leftMemory is how long a member that left is shown, and remembered on disk.
-	leftMemory = 24 * time.Hour
+	// leftMemory is how long it is remembered, also on disk, that a member left: as long
+	// as a host may be down and come back with that member in its memory.
+	leftMemory = 30 * 24 * time.Hour
+	// leftSlack is how much later than its departure a host may be thought to have been
+	// alive: clocks differ, and a death is noticed some 20 s late.
+	leftSlack = time.Minute
+	// maxTold bounds those who left that a state exchange tells of: some 25 kB.
+	maxTold = 256
 	// maxGone bounds the members that are kept although they are not alive. Pruning
 	// sorts, so it is put off until there are pruneSlack more.
 	maxGone    = 1024
@@ -70,9 +78,14 @@ type table struct {
 func newTable(self string, peers []Peer) *table {
 	t := &table{self: self, members: make(map[string]Member), subs: make(map[chan struct{}]struct{})}
 	for _, p := range peers {
-		if p.Name != self {
-			t.members[p.Name] = Member{Name: p.Name, Addr: p.Addr, State: Unseen, Since: p.Seen, Meta: Meta{Site: p.Site}}
+		if p.Name == self {
+			continue
 		}
+		m := Member{Name: p.Name, Addr: p.Addr, State: Unseen, Since: p.Seen, Meta: Meta{Site: p.Site}}
+		if !p.Left.IsZero() {
+			m.State, m.Since = Left, p.Left
+		}
+		t.members[p.Name] = m
 	}
 	t.prune(time.Now())
 	return t
@@ -98,6 +111,65 @@ func (t *table) set(m Member) (old Member, known bool) {
 	t.prune(m.Since)
 	t.changed()
 	return old, known
+}
+
+// parts notes the farewell of a host. If it was just found dead, that was its departure.
+func (t *table) parts(name string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m, ok := t.members[name]
+	switch {
+	case ok && m.State == Alive && !m.parting:
+		m.parting = true
+	case ok && m.State == Failed && now.Sub(m.Since) < leftSlack:
+		m.State = Left
+	default:
+		return
+	}
+	t.members[name] = m
+	t.changed()
+}
+
+// bury takes in from another host who has left, unless more is known here: that the host
+// is alive, or was after it is said to have left.
+func (t *table) bury(left []Peer, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	used := make(map[netip.AddrPort]bool)
+	for _, m := range t.members {
+		if m.State == Alive {
+			used[m.Addr] = true
+		}
+	}
+	for _, p := range left {
+		at := p.Left
+		if at.After(now) {
+			at = now
+		}
+		m, known := t.members[p.Name]
+		switch {
+		case p.Name == t.self, p.Left.IsZero(), now.Sub(at) > leftMemory:
+			continue
+		case !known && used[p.Addr]: // that of another host by now
+			continue
+		case !known: // for others to whom this host will tell it
+			m = Member{Name: p.Name, Addr: p.Addr, Meta: Meta{Site: p.Site}}
+		case m.State == Alive, m.State == Left && !at.After(m.Since), m.State != Left && m.Since.Sub(at) > leftSlack:
+			continue
+		}
+		m.State, m.Since = Left, at
+		t.members[p.Name] = m
+		t.changed()
+	}
+	t.prune(now)
+}
+
+// left returns up to n of those who have left, the last to leave first.
+func (t *table) left(n int) []Peer {
+	all, _ := t.peers(time.Time{})
+	all = slices.DeleteFunc(all, func(p Peer) bool { return p.Left.IsZero() })
+	slices.SortStableFunc(all, func(a, b Peer) int { return b.Left.Compare(a.Left) })
+	return all[:min(n, len(all))]
 }
 
 // prune forgets who left long ago, and the longest gone beyond maxGone.
@@ -151,20 +223,29 @@ func (t *table) list() ([]Member, uint64) {
 	return out, t.version
 }
 
-// lost returns up to n members, drawn by rng, that should be alive and are not, and
-// whether any other member is alive.
-func (t *table) lost(rng *rand.Rand, n int) (lost []Member, company bool) {
+// company reports whether any other member is alive.
+func (t *table) company() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, m := range t.members {
+		if m.State == Alive && name != t.self {
+			return true
+		}
+	}
+	return false
+}
+
+// lost returns up to n members, drawn by rng, that should be alive and are not.
+func (t *table) lost(rng *rand.Rand, n int) []Member {
+	var lost []Member
 	all, _ := t.list()
 	for _, m := range all {
-		switch m.State {
-		case Failed, Unseen:
+		if m.State == Failed || m.State == Unseen {
 			lost = append(lost, m)
-		case Alive:
-			company = company || m.Name != t.self
 		}
 	}
 	rng.Shuffle(len(lost), func(i, j int) { lost[i], lost[j] = lost[j], lost[i] })
-	return lost[:min(n, len(lost))], company
+	return lost[:min(n, len(lost))]
 }
 
 // peers returns what is worth remembering: everyone but this host.
@@ -176,8 +257,11 @@ func (t *table) peers(now time.Time) ([]Peer, uint64) {
 			continue
 		}
 		p := Peer{Name: m.Name, Addr: m.Addr, Site: m.Site, Seen: m.Since.UTC().Truncate(time.Second)}
-		if m.State == Alive {
+		switch m.State {
+		case Alive:
 			p.Seen = now.UTC().Truncate(time.Second)
+		case Left:
+			p.Left = p.Seen
 		}
 		out = append(out, p)
 	}

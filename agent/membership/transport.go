@@ -3,6 +3,7 @@ package membership
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -29,6 +30,7 @@ type transport struct {
 	keys      *memberlist.Keyring
 	refused   *refusals
 	resolve   func(name string) (net.Addr, bool)
+	metSelf   func(netip.AddrPort) // is told where this host's own name answers
 
 	ctx    context.Context // ends with stop; bounds every dial
 	cancel context.CancelFunc
@@ -36,20 +38,21 @@ type transport struct {
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 
-	mu    sync.Mutex // guards the fields below, and the sends to streams; never held over I/O
-	open  bool       // memberlist is there to read
-	conns map[*streamConn]struct{}
-	moved map[string]struct{} // members whose lane leads to another address than gossip has
+	mu      sync.Mutex // guards the fields below, and the sends to streams; never held over I/O
+	open    bool       // memberlist is there to read
+	conns   map[*streamConn]struct{}
+	relayed time.Time           // when another host last asked for a probe on its behalf
+	moved   map[string]struct{} // members whose lane leads to another address than gossip has
 
 	received, dropped, droppedStreams atomic.Uint64
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func newTransport(ep *lane.Endpoint, advertise netip.AddrPort, keys *memberlist.Keyring, refused *refusals, resolve func(string) (net.Addr, bool)) *transport {
+func newTransport(ep *lane.Endpoint, advertise netip.AddrPort, keys *memberlist.Keyring, refused *refusals, resolve func(string) (net.Addr, bool), metSelf func(netip.AddrPort)) *transport {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &transport{
-		ep: ep, advertise: advertise, keys: keys, refused: refused, resolve: resolve,
+		ep: ep, advertise: advertise, keys: keys, refused: refused, resolve: resolve, metSelf: metSelf,
 		ctx: ctx, cancel: cancel,
 		packets: make(chan *memberlist.Packet, packetBacklog),
 		streams: make(chan net.Conn, streamBacklog),
@@ -70,13 +73,17 @@ func (t *transport) start() {
 
 // handlePacket runs on the endpoint's reading goroutine.
 func (t *transport) handlePacket(p []byte, from net.Addr, at time.Time) {
-	if why := foreign(p, t.keys.GetKeys()); why != "" {
+	why, relay := foreign(p, t.keys.GetKeys())
+	if why != "" {
 		t.refused.add(from, why, at)
 		return
 	}
 	t.received.Add(1)
 	t.mu.Lock()
 	open := t.open
+	if relay {
+		t.relayed = time.Now()
+	}
 	t.mu.Unlock()
 	if !open {
 		return
@@ -149,6 +156,11 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
 	defer cancel()
 	s, err := t.dial(ctx, a)
+	if errors.Is(err, lane.ErrSelf) { // memberlist passes errors on as text only
+		if ap, parseErr := netip.ParseAddrPort(a.Addr); parseErr == nil {
+			t.metSelf(ap)
+		}
+	}
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err} // as for packets
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// explainBound says what binds, with pools by name: plan.Bound's own text lists all hosts of a pool.
-func explainBound(b plan.Bound, s *netmap.Snapshot, names []string) string {
+// explainBound says what binds, with pools by name: plan.Bound's own text lists all hosts
+// of a pool. hosts and names are those of the hosts and of the leaf pools.
+func explainBound(b plan.Bound, hosts, names []string) string {
 	into := ""
 	switch {
 	case b.Set != nil:
@@ -23,9 +24,9 @@ func explainBound(b plan.Bound, s *netmap.Snapshot, names []string) string {
 	case b.Trunk != nil:
 		into = "over " + b.Trunk.From + "→" + b.Trunk.To
 	case b.Host >= 0 && b.Out:
-		into = "out of host " + s.Host(b.Host).Name
+		into = "out of host " + hosts[b.Host]
 	case b.Host >= 0:
-		into = "into host " + s.Host(b.Host).Name
+		into = "into host " + hosts[b.Host]
 	default:
 		return "0s: nothing moves"
 	}

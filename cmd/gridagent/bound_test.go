@@ -48,7 +48,7 @@ func TestExplainBound(t *testing.T) {
 		"20ms: 512B into host c at 8 Mbit/s": {Seconds: 0.02, Host: 2, Bytes: 512, Rate: 1e6},
 		"0s: nothing moves":                  {Host: -1},
 	} {
-		if got := explainBound(b, s, names); got != want {
+		if got := explainBound(b, s.Names(), names); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

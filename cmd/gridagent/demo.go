@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gridagent/gridagent/configs"
+	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/internal/demo"
 	"github.com/gridagent/gridagent/pools"
@@ -48,7 +49,7 @@ The exit status is 1 if any rank gets a wrong byte.`,
 			return err
 		}
 		for _, name := range *algorithms {
-			if _, err := planner.Named(name); err != nil {
+			if _, err := planner.Named(plan.Allgather, name); err != nil {
 				return usagef("%w", err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -23,7 +24,6 @@ func addGridFlags(cmd *cobra.Command) *gridFlags {
 	cmd.Flags().StringVar(&g.grid, "grid", "", "grid file: sites and WAN links, or the output of gridagent map -o json")
 	cmd.Flags().StringVar(&g.pools, "pools", "", "pool tree to use, as gridagent pools -o json prints it (default: built from the grid)")
 	g.criterion = criterionFlag(cmd)
-	markRequired(cmd, "grid")
 	return g
 }
 
@@ -71,10 +71,14 @@ type sizeFlags struct {
 	file string
 }
 
-func addSizeFlags(cmd *cobra.Command) *sizeFlags {
+func addSizeFlags(cmd *cobra.Command, c plan.Collective) *sizeFlags {
 	f := &sizeFlags{size: 64 << 10}
-	cmd.Flags().Var(&f.size, "size", "bytes that each rank contributes, with unit")
-	cmd.Flags().StringVar(&f.file, "size-file", "", "file with one size a line, in rank order, for blocks of different sizes")
+	usage, file := "bytes that each rank contributes, with unit", "file with one size a line, in rank order, for blocks of different sizes"
+	if c == plan.Alltoall {
+		usage, file = "bytes that each rank sends to each other, with unit", "file with the sizes that a rank sends to each rank on a line, a line for each rank, for blocks of different sizes"
+	}
+	cmd.Flags().Var(&f.size, "size", usage)
+	cmd.Flags().StringVar(&f.file, "size-file", "", file)
 	cmd.MarkFlagsMutuallyExclusive("size", "size-file")
 	return f
 }
@@ -93,4 +97,17 @@ func (f *sizeFlags) sizes(n int) ([]int64, error) {
 		return nil, fmt.Errorf("size file: %w", err)
 	}
 	return parseSizes(f.file, data, n)
+}
+
+// matrix returns the sizes of an alltoall over n ranks.
+func (f *sizeFlags) matrix(n int) (plan.AlltoallSizes, error) {
+	if f.file == "" {
+		return plan.AlltoallSizes{Uniform: int64(f.size)}, nil
+	}
+	data, err := os.ReadFile(f.file)
+	if err != nil {
+		return plan.AlltoallSizes{}, fmt.Errorf("size file: %w", err)
+	}
+	m, err := parseMatrix(f.file, data, n)
+	return plan.AlltoallSizes{Matrix: m}, err
 }

@@ -28,8 +28,8 @@ func addHostFlags(cmd *cobra.Command) *hostFlags {
 	return h
 }
 
-// options returns what package identity wants to know.
-func (h *hostFlags) options() (identity.Options, error) {
+// options returns what package identity wants to know of a host of cluster, checked.
+func (h *hostFlags) options(cluster string) (identity.Options, error) {
 	name := h.name
 	if name == "" {
 		host, err := os.Hostname()
@@ -42,5 +42,16 @@ func (h *hostFlags) options() (identity.Options, error) {
 			return identity.Options{}, fmt.Errorf("%w; give --name", err)
 		}
 	}
-	return identity.Options{Host: name, Site: h.site, Bind: h.bind, Advertise: h.advertise}, nil
+	opts := identity.Options{Cluster: cluster, Host: name, Site: h.site, Bind: h.bind, Advertise: h.advertise}
+	return opts, checkHost(opts)
+}
+
+// check checks the flags alone: an agent that starts again needs no name, and so no good
+// host name either.
+func (h *hostFlags) check() error {
+	name := h.name
+	if name == "" {
+		name = "host"
+	}
+	return checkHost(identity.Options{Cluster: "grid", Host: name, Site: h.site, Bind: h.bind, Advertise: h.advertise})
 }

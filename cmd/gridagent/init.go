@@ -32,32 +32,30 @@ Keep the folder: it holds the key with which the cluster lets hosts in.`,
 	setting(cmd, "cluster", "ttl")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(*cobra.Command, []string) error {
-		if *ttl <= 0 || *uses < 0 {
-			return usagef("--ttl %v --uses %d: want a time above 0 and a number of hosts", *ttl, *uses)
+		if *uses < 0 {
+			return usagef("--uses %d: want a number of hosts, or 0 for any number", *uses)
+		}
+		if err := checkTTL(*ttl); err != nil {
+			return err
 		}
 		dir, _, err := at.resolve()
 		if err != nil {
 			return err
 		}
-		opts, err := host.options()
+		opts, err := host.options(*cluster)
 		if err != nil {
 			return usagef("%w", err)
 		}
-		opts.Cluster = *cluster
 		id, err := identity.Init(dir, opts, time.Now(), rand.Reader)
 		if err != nil {
 			return err
 		}
-		tokens, err := id.Tokens()
+		token, err := firstToken(id, *ttl, *uses)
 		if err != nil {
-			return err
-		}
-		token, err := tokens.Create(*ttl, *uses, time.Now(), rand.Reader)
-		if err != nil {
-			return err
+			return tokenless(dir, err)
 		}
 		if output.value == "json" {
-			return a.printJSON(struct {
+			err = a.printJSON(struct {
 				Cluster string    `json:"cluster"`
 				Host    string    `json:"host"`
 				Site    string    `json:"site"`
@@ -66,24 +64,49 @@ Keep the folder: it holds the key with which the cluster lets hosts in.`,
 				TokenID string    `json:"token_id"`
 				Expires time.Time `json:"expires"`
 			}{id.Settings.Cluster, id.Settings.Host, id.Settings.Site, dir, token.String(), token.ID.String(), token.Expires.UTC()})
+		} else {
+			fmt.Fprintf(a.err, "cluster %s is made in %s; this host is %s.\n", id.Settings.Cluster, dir, id.Settings.Host)
+			fmt.Fprintf(a.err, "run it:            gridagent join --dir %s\n", dir)
+			fmt.Fprintf(a.err, "on another host:   gridagent join %s\n", seedHint(id.Settings, dir))
+			fmt.Fprintf(a.err, "the token below is valid until %s:\n", token.Expires.Local().Format(time.DateTime))
+			_, err = fmt.Fprintln(a.out, token)
 		}
-		fmt.Fprintf(a.err, "cluster %s is made in %s; this host is %s.\n", id.Settings.Cluster, dir, id.Settings.Host)
-		fmt.Fprintf(a.err, "run it:            gridagent join --dir %s\n", dir)
-		fmt.Fprintf(a.err, "on another host:   gridagent join %s --token TOKEN\n", seedHint(id.Settings))
-		fmt.Fprintf(a.err, "the token below is valid until %s:\n", token.Expires.Local().Format(time.DateTime))
-		_, err = fmt.Fprintln(a.out, token)
-		return err
+		if err != nil {
+			return tokenless(dir, err)
+		}
+		return nil
 	})
 	return cmd
 }
 
-// seedHint is the address that other hosts are to be given.
-func seedHint(s identity.Settings) string {
-	if s.Advertise != "" {
-		return s.Advertise
+func firstToken(id *identity.Identity, ttl time.Duration, uses int) (identity.Token, error) {
+	tokens, err := id.Tokens()
+	if err != nil {
+		return identity.Token{}, err
 	}
-	if at, err := netip.ParseAddrPort(s.Bind); err == nil && !at.Addr().IsUnspecified() {
-		return s.Bind
+	return tokens.Create(ttl, uses, time.Now(), rand.Reader)
+}
+
+// tokenless explains an err that came up when the cluster was there and its token was not
+// in the caller's hands, as on a full disk: init cannot be run again, nor need it be.
+func tokenless(dir string, err error) error {
+	return fmt.Errorf("the cluster is made in %s, but not its join token: %w; mend that, run gridagent join --dir %s, and then gridagent token create --dir %s",
+		dir, err, dir, dir)
+}
+
+// seedHint is what other hosts are to be given: the address of this one, and the token.
+func seedHint(s identity.Settings, dir string) string {
+	at, err := netip.ParseAddrPort(s.Bind)
+	switch {
+	case s.Advertise != "":
+		return s.Advertise + " --token TOKEN"
+	case err != nil: // no bind: the agent's default
+		return "ADDRESS-OF-THIS-HOST:" + defaultPort + " --token TOKEN"
+	case at.Port() == 0:
+		return "ADDRESS --token TOKEN; the system picks the port at each start,\n" +
+			"                   so take ADDRESS from gridagent status --dir " + dir + ", or give --bind a port"
+	case at.Addr().IsUnspecified():
+		return fmt.Sprintf("ADDRESS-OF-THIS-HOST:%d --token TOKEN", at.Port())
 	}
-	return "ADDRESS-OF-THIS-HOST:" + portOf(s.Bind)
+	return s.Bind + " --token TOKEN"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,9 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		if err != nil {
 			return err
 		}
+		if err := errors.Join(run.check(), host.check(), checkSocket(socket, dir)); err != nil {
+			return err
+		}
 		log, err := run.logger(a.err)
 		if err != nil {
 			return err
@@ -55,6 +59,7 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		for _, w := range id.Warnings {
 			log.Warn(w)
 		}
+		warnOfTokens(log, id)
 		host.override(cmd.Flags(), &id.Settings)
 		return a.runAgent(cmd.Context(), agentSettings{identity: id, socket: socket, seeds: seeds, run: run, log: log})
 	})
@@ -63,7 +68,7 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 
 // fetchIdentity asks a seed for a certificate and writes dir. It returns the addresses of members.
 func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostFlags) ([]string, error) {
-	opts, err := host.options()
+	opts, err := host.options("grid") // the seed tells its cluster's own name
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
@@ -82,6 +87,8 @@ func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostF
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, context.Canceled
+	case unanswered(err):
+		return nil, fmt.Errorf("%w: no agent answers there; does one run (gridagent status), is its UDP port the one given, and does every firewall between let UDP pass?", err)
 	case err != nil:
 		return nil, err
 	}
@@ -89,6 +96,28 @@ func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostF
 		members = append(members, s.String())
 	}
 	return members, nil
+}
+
+// unanswered says that a seed did not refuse this host, but was silent.
+func unanswered(err error) bool {
+	var refusal *identity.Refusal
+	var silence net.Error
+	return !errors.As(err, &refusal) && errors.As(err, &silence) && silence.Timeout()
+}
+
+// warnOfTokens logs that join tokens cannot be read, which ends no agent but keeps every
+// new host out.
+func warnOfTokens(log *slog.Logger, id *identity.Identity) {
+	if id.Authority == nil {
+		return // another host keeps them
+	}
+	tokens, err := id.Tokens()
+	if err == nil {
+		_, err = tokens.List()
+	}
+	if err != nil {
+		log.Warn("join tokens are not readable, so no host can join: mend the file, or remove it and make new ones with gridagent token create", "err", err)
+	}
 }
 
 // override lets what the operator gives now stand above what the folder remembers.

@@ -1,10 +1,78 @@
 package main
 
 import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
 
 	"github.com/gridagent/gridagent/agent/identity"
 )
+
+// TestUnanswered checks which failures of a join get the hint about ports and firewalls.
+func TestUnanswered(t *testing.T) {
+	silent := fmt.Errorf("join by way of 192.0.2.1:7946: %w", &quic.IdleTimeoutError{})
+	refused := fmt.Errorf("join by way of 192.0.2.2:7946: %w", &identity.Refusal{})
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{silent, true},
+		{errors.Join(silent, fmt.Errorf("b: %w", &quic.HandshakeTimeoutError{})), true},
+		{errors.Join(silent, refused), false}, // one of them spoke: its word is what counts
+		{identity.ErrMalformedToken, false},
+		{nil, false},
+	} {
+		if got := unanswered(tt.err); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+// TestWarnOfTokens checks that an agent says at its start what no joining host could be told.
+func TestWarnOfTokens(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	id, err := identity.Init(dir, identity.Options{Host: "a"}, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, identity.FileTokens)
+	for _, tt := range []struct {
+		name, content string
+		mode          os.FileMode
+		want          string
+	}{
+		{"none yet", "", 0, ""},
+		{"good", `{"version":1,"tokens":[]}`, 0o600, ""},
+		{"cut", `{"version":1,"tok`, 0o600, "tokens.json"},
+		{"of a newer release", `{"version":2}`, 0o600, "version 2"},
+		{"readable by others", `{"version":1}`, 0o644, "chmod 0600"},
+	} {
+		if tt.mode != 0 {
+			if err := errors.Join(os.WriteFile(file, []byte(tt.content), 0o600), os.Chmod(file, tt.mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log bytes.Buffer
+		warnOfTokens(slog.New(slog.NewTextHandler(&log, nil)), id)
+		if (log.Len() > 0) != (tt.want != "") || !strings.Contains(log.String(), tt.want) {
+			t.Errorf("%s: logged %q, want %q", tt.name, log.String(), tt.want)
+		}
+	}
+	id.Authority = nil
+	var log bytes.Buffer
+	if warnOfTokens(slog.New(slog.NewTextHandler(&log, nil)), id); log.Len() > 0 {
+		t.Errorf("a host without the authority keeps no tokens, but logged %q", log.String())
+	}
+}
 
 // TestOverride checks what a later join takes from its flags and what from the folder.
 func TestOverride(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -13,11 +12,7 @@ import (
 const maxMapColumns = 14
 
 // printMap shows the bandwidth and latency of every pair of hosts.
-func (a *app) printMap(reply *apiv1.MapResponse) error {
-	s, err := netmap.ParseMatrix(reply.GetMatrixJson(), time.Now())
-	if err != nil {
-		return fmt.Errorf("map from the agent: %w", err)
-	}
+func (a *app) printMap(reply *apiv1.MapResponse, s *netmap.Snapshot) error {
 	fmt.Fprintf(a.out, "epoch %d: %d of %d pairs measured; one flow in Mbit/s / one-way latency, from row to column\n\n",
 		reply.GetEpoch(), reply.GetPairsMeasured(), reply.GetPairsTotal())
 	if s.N() > maxMapColumns {

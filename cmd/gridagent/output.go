@@ -5,17 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/spf13/cobra"
 )
-
-// command wraps the code of a command, so that errors from before it count as usage errors.
-func (a *app) command(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		a.parsed = true
-		return run(cmd, args)
-	}
-}
 
 // printJSON prints v indented, with a final newline.
 func (a *app) printJSON(v any) error {

@@ -58,7 +58,8 @@ func TestPrintProto(t *testing.T) {
 `},
 		{"one of several", &apiv1.GroupEvent{Event: &apiv1.GroupEvent_Waiting{Waiting: &apiv1.Waiting{RanksPresent: 2}}}, `{
   "waiting": {
-    "ranks_present": 2
+    "ranks_present": 2,
+    "missing": ""
   }
 }
 `},

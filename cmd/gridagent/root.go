@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -12,7 +13,8 @@ import (
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	parsed   bool // a command's own code has begun
+	parsed   bool        // a command's own code has begun
+	busy     *statusLine // what a command that computes for long is at
 }
 
 // run executes the command in args and returns its exit status.
@@ -22,11 +24,33 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	strict(root, args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.parsed {
 		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	}
 	return a.report(err, a.parsed)
+}
+
+// strict makes the commands that cobra adds refuse what they do not know: as they come,
+// "completion foo" and "help foo" print help with status 0.
+func strict(root *cobra.Command, args []string) {
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // only then are its arguments looked at
+		case "help":
+			c.Args = func(_ *cobra.Command, topic []string) error {
+				if _, rest, err := root.Find(topic); err != nil || len(rest) > 0 {
+					return fmt.Errorf("no command %.64q to help with", strings.Join(topic, " "))
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // The headings under which --help lists the commands.
@@ -70,7 +94,7 @@ GRIDAGENT_LOG_LEVEL), then from the YAML file that --config names.`,
 	root.SetCompletionCommandGroupID(groupOthers)
 	a.add(root, groupAgent, a.initCmd(), a.joinCmd(), a.tokenCmd(), a.leaveCmd(), a.statusCmd(), a.membersCmd(), a.mapCmd(), a.poolsCmd())
 	a.add(root, groupData, a.demoCmd(), a.allgatherCmd())
-	a.add(root, groupPlan, a.planCmd(), a.verifyCmd(), a.simulateCmd())
+	a.add(root, groupPlan, a.planCmd(), a.verifyCmd(), a.simulateCmd(), a.studyCmd())
 	a.add(root, groupOthers, a.versionCmd(), a.docsCmd())
 	return root
 }

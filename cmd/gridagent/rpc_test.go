@@ -29,6 +29,7 @@ type fakeAgent struct {
 	leaving func()
 	stop    func() // ends the server
 	join    error
+	settled int64 // call of Map or Pools from which on the map is complete
 }
 
 func (f *fakeAgent) Join(context.Context, *connect.Request[apiv1.JoinRequest], *connect.ServerStream[apiv1.GroupEvent]) error {
@@ -49,10 +50,20 @@ func (f *fakeAgent) Status(context.Context, *connect.Request[apiv1.StatusRequest
 
 func (f *fakeAgent) Map(_ context.Context, r *connect.Request[apiv1.MapRequest]) (*connect.Response[apiv1.MapResponse], error) {
 	matrix := `{"hosts":[{"name":"a"},{"name":"b"}],"bandwidth_mbps":[[0,1.5],[null,0]],"latency_s":[[0,0.05],[0.05,0]],"epoch":7}`
-	if r.Msg.GetPredict() {
+	if n := f.calls.Add(1); r.Msg.GetPredict() || f.settled > 0 && n >= f.settled {
 		matrix = strings.Replace(matrix, "null", "2", 1)
 	}
 	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: []byte(matrix), Epoch: 7, PairsMeasured: 1, PairsTotal: 2}), nil
+}
+
+func (f *fakeAgent) Pools(context.Context, *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {
+	if f.settled == 0 {
+		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pools"))
+	}
+	if f.calls.Add(1) < f.settled {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("no pool tree yet: the map lacks 1 of 2 host pairs"))
+	}
+	return connect.NewResponse(&apiv1.PoolsResponse{TreeJson: []byte("{}"), Rendered: "the tree", Epoch: 7}), nil
 }
 
 func (f *fakeAgent) Leave(context.Context, *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {
@@ -173,6 +184,38 @@ func TestAgentCommands(t *testing.T) {
 			if !strings.Contains(out, w) {
 				t.Errorf("%s: no %q in\n%s", tt.args, w, out)
 			}
+		}
+	}
+}
+
+// TestWaitForTheMap checks that map and pools can wait for a map of all pairs, and what they
+// say when it does not come.
+func TestWaitForTheMap(t *testing.T) {
+	never := int64(1 << 40)
+	tests := []struct {
+		args        string
+		settled     int64 // the agent's map is complete from this call on
+		status      int
+		calls       int64 // at least
+		out, errs   string
+		exactlyOnce bool
+	}{
+		{"pools", never, exitFailure, 1, "", "gridagent: no pool tree yet: the map lacks 1 of 2 host pairs, or give --wait 1m\n", true},
+		{"pools --wait 20s", 3, exitOK, 3, "map epoch 7\nthe tree\n", "", false},
+		{"pools --wait 150ms", never, exitFailure, 2, "", "gridagent: after 150ms: no pool tree yet: the map lacks 1 of 2 host pairs\n", false},
+		{"map", never, exitOK, 1, "? / 50ms", "", true},
+		{"map --wait 20s", 3, exitOK, 3, "2 / 50ms", "", false},
+		{"map --wait 20s --predict", never, exitOK, 1, "2 / 50ms", "", true},
+		{"map --wait 150ms", never, exitFailure, 2, "? / 50ms", "gridagent: the map is not complete after 150ms: 1 of 2 pairs\n", false},
+	}
+	for _, tt := range tests {
+		f := &fakeAgent{settled: tt.settled}
+		status, out, errs := gridagent(t, append(strings.Fields(tt.args), "--socket", f.serve(t))...)
+		if status != tt.status || errs != tt.errs || !strings.Contains(out, tt.out) || tt.out == "" && out != "" {
+			t.Errorf("%s: status %d, %q, %q; want %d, %q, %q", tt.args, status, out, errs, tt.status, tt.out, tt.errs)
+		}
+		if n := f.calls.Load(); n < tt.calls || tt.exactlyOnce && n > 1 {
+			t.Errorf("%s: asked %d times, want %d", tt.args, n, tt.calls)
 		}
 	}
 }

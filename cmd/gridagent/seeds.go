@@ -10,14 +10,6 @@ import (
 	"strings"
 )
 
-// portOf returns the port of IP:PORT, the default one where there is none.
-func portOf(addr string) string {
-	if _, port, err := net.SplitHostPort(addr); err == nil && port != "0" {
-		return port
-	}
-	return defaultPort
-}
-
 // A seed is an agent to ask for admission, as the operator writes it.
 type seed struct {
 	host string

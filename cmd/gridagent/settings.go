@@ -94,19 +94,13 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, v.GetString(f.Name)); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s %q: %w", from, f.Name, v.GetString(f.Name), rootCause(err)))
+			if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+				err = valueError(f, invalid.Unwrap()) // pflag's own words speak of a flag that nobody typed
+			}
+			errs = append(errs, fmt.Errorf("%s: %s %.64q: %w", from, f.Name, v.GetString(f.Name), err))
 		}
 	})
 	return errors.Join(errs...)
-}
-
-// rootCause strips pflag's own prefix, which speaks of a flag that nobody typed.
-func rootCause(err error) error {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
-		return invalid.Unwrap()
-	}
-	return err
 }
 
 // checkSettings checks a settings file against the known keys and returns the line of

@@ -51,9 +51,9 @@ func TestSettingsFile(t *testing.T) {
 	}
 }
 
-// ownMeaning lists flags that share a setting's name and not its meaning: plan makes no choice
-// of algorithm as the agent does, and verify's --duplex asks about a plan instead of shaping one.
-var ownMeaning = map[string]bool{"allgather --algorithm": true, "verify --duplex": true}
+// ownMeaning lists flags that share a setting's name and not its meaning: verify's --duplex
+// asks about a plan instead of shaping one, and the algorithms for alltoall are others.
+var ownMeaning = map[string]bool{"verify --duplex": true, "alltoall --algorithm": true}
 
 // TestSettingsAgree checks that a key means the same to every command that has it.
 func TestSettingsAgree(t *testing.T) {
@@ -145,7 +145,8 @@ func TestSettingsErrors(t *testing.T) {
 	tests := []struct{ name, env, file, want string }{
 		{"bad value in a variable", "loud", "", `GRIDAGENT_LOG_LEVEL: log-level "loud": want info or debug`},
 		{"bad value in the file", "", "# c\nlog-level: loud\n", `gridagent.yaml:2: log-level "loud": want info or debug`},
-		{"bad duration", "", "probe-interval: 10\n", `gridagent.yaml:1: probe-interval "10":`},
+		{"bad duration", "", "probe-interval: 10\n", `gridagent.yaml:1: probe-interval "10": want a time with its unit, such as 30s or 5m`},
+		{"bad number", "", "probe-share: much\n", `gridagent.yaml:1: probe-share "much": want a number`},
 		{"unknown key", "", "site: x\nsiet: y\n", `gridagent.yaml:2: unknown setting "siet"`},
 		{"twice", "", "site: x\nname: n\nsite: y\n", `gridagent.yaml`},
 		{"nested", "", "site:\n  name: x\n", `gridagent.yaml:2: setting "site" needs a single value`},

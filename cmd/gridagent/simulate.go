@@ -3,17 +3,25 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/min3"
 )
 
 func (a *app) simulateCmd() *cobra.Command {
 	return parent("simulate", "Run every applicable algorithm through the simulator",
-		"Run every applicable algorithm through the flow simulator and compare them.", a.simulateAllgatherCmd())
+		"Run every applicable algorithm through a simulator and compare them.",
+		a.simulateCollectiveCmd(plan.Allgather, "  gridagent simulate allgather --grid configs/grids/paper-3site.yaml --size 64KiB\n"+
+			"  gridagent simulate allgather --grid grid.json --size 1MiB -o json\n"+
+			"  gridagent simulate allgather --grid grid.yaml --model ports --duplex half"),
+		a.simulateCollectiveCmd(plan.Alltoall, "  gridagent simulate alltoall --topology cluster.json --size 64KiB --sync receiver\n"+
+			"  gridagent simulate alltoall --grid grid.yaml --size-file matrix.txt -o json"))
 }
 
 // A simulation is one row of gridagent simulate.
@@ -27,86 +35,148 @@ type simulation struct {
 	Error      string           `json:"error,omitempty"` // why the algorithm does not apply; the rest is 0 then
 }
 
-func (a *app) simulateAllgatherCmd() *cobra.Command {
+func (a *app) simulateCollectiveCmd(c plan.Collective, example string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "allgather",
-		Short: "Compare all allgather algorithms on a grid file",
-		Long: `Make the plan of every algorithm for an allgather over the hosts of a grid file and run it
-through the flow simulator, in which host ports and the links between pools are pipes that
-flows share evenly, and hosts forward a chunk as soon as they have it. Shown are the
-makespan, its ratio to the bound, the bytes over each link between pools, and the time that
-scheduling took.`,
-		Example: "  gridagent simulate allgather --grid configs/grids/paper-3site.yaml --size 64KiB\n  gridagent simulate allgather --grid grid.json --size 1MiB -o json",
+		Use:   string(c),
+		Short: fmt.Sprintf("Compare all %s algorithms on a grid or switch tree", c),
+		Long: fmt.Sprintf(`Make the plan of every algorithm for an %s over the hosts of a grid or switch-tree
+file and run it through a simulator. Shown are the makespan, its ratio to the bound, the
+bytes over each link between pools, and the time that scheduling took.
+
+--model flows: host ports, the links between pools and those between switches are pipes that
+flows share evenly; a host forwards a chunk as soon as it has it, and news of what is
+done take their time. This is how the agents run a plan.
+--model ports: the host model of the papers (equations 1-3): blocks move whole, every pair of
+hosts has its own link, a host sends one and receives one at a time, or does one of both. The
+bound does not hold there: links between pools have no capacity.`, c),
+		Example: example,
 		Args:    cobra.NoArgs,
 	}
-	grid := addGridFlags(cmd)
-	size := addSizeFlags(cmd)
-	duplex := choiceFlag(cmd, "duplex", "", "min3's host model: a host sends and receives at one time, or one of both", "full", "half")
-	setting(cmd, "duplex")
+	f := addProblemFlags(cmd, c)
+	if f.duplex == nil {
+		f.duplex = choiceFlag(cmd, "duplex", "", "with --model ports: a host sends and receives at one time, or one of both", "full", "half")
+		setting(cmd, "duplex")
+	}
+	model := choiceFlag(cmd, "model", "", "what is simulated: shared links, or host ports", "flows", "ports")
 	chunk := byteSize(0)
 	cmd.Flags().Var(&chunk, "chunk", "unit in which blocks are forwarded; 0B means what the engine would use")
+	only := cmd.Flags().StringSlice("algorithms", nil, "only these, with commas between (default: all)")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
-		problem, err := newProblem(grid, size, duplex)
+		algs, err := chosen(c, *only)
 		if err != nil {
 			return err
 		}
-		names := poolNames(problem.Snapshot, problem.Tree)
-		unit := int64(chunk)
-		if unit == 0 {
-			unit = int64(exchange.DefaultChunk(slices.Max(problem.Sizes)))
+		problem, err := f.problem()
+		if err != nil {
+			return err
+		}
+		if problem.Snapshot == nil {
+			return f.explain(planner.ErrNoRates)
+		}
+		sim := simulator{problem: problem, names: problemPools(problem), chunk: int64(chunk)}
+		if sim.chunk == 0 {
+			sim.chunk = int64(exchange.DefaultChunk(problem.LargestBlock()))
+		}
+		if model.value == "ports" {
+			if sim.ports, err = min3.ParseDuplex(f.duplex.value); err != nil {
+				return err
+			}
 		}
 		var bound float64
 		var why string
 		var runs []simulation
-		for _, alg := range planner.Allgathers() {
+		for _, alg := range algs {
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
-			run, s := simulateOne(alg, problem, names, unit)
+			done := a.busy.working("simulating " + alg.Name)
+			run, s := sim.run(alg)
+			done()
 			if s != nil {
-				bound, why = s.Bound.Seconds, explainBound(s.Bound, problem.Snapshot, names)
+				bound, why = s.Bound.Seconds, explainBound(s.Bound, s.Plan.Hosts, sim.names)
 			}
 			runs = append(runs, run)
 		}
 		if why == "" { // none applies: the first one's reason is the grid's
-			return fmt.Errorf("%s: %s", runs[0].Algorithm, runs[0].Error)
+			return f.explain(fmt.Errorf("%s: %s", runs[0].Algorithm, runs[0].Error))
 		}
 		if output.value == "json" {
 			return a.printJSON(struct {
 				Bound float64      `json:"bound_s"`
 				Why   string       `json:"bound"`
+				Model string       `json:"model"`
 				Runs  []simulation `json:"runs"`
-			}{bound, why, runs})
+			}{bound, why, model.value, runs})
 		}
-		return a.printSimulations(runs, names, why)
+		return a.printSimulations(runs, sim.names, why)
 	})
 	return cmd
 }
 
-// simulateOne runs one algorithm; nil beside the row means that it does not apply.
-func simulateOne(alg planner.Algorithm, p *planner.Problem, names []string, chunk int64) (simulation, *planner.Scheduled) {
-	begin := time.Now()
-	made, err := alg.Make(p)
-	spent := time.Since(begin)
-	if err != nil {
-		return simulation{Algorithm: alg.Name, Error: err.Error()}, nil
+// chosen returns the algorithms of these names, or all.
+func chosen(c plan.Collective, names []string) ([]planner.Algorithm, error) {
+	if len(names) == 0 {
+		return planner.Algorithms(c), nil
 	}
-	s, err := planner.Assess(alg, p, made, chunk)
+	var algs []planner.Algorithm
+	for _, name := range names {
+		alg, err := planner.Named(c, strings.TrimSpace(name))
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		algs = append(algs, alg)
+	}
+	return algs, nil
+}
+
+// A simulator runs algorithms on one problem.
+type simulator struct {
+	problem *planner.Problem
+	names   []string // of the leaf pools
+	chunk   int64
+	ports   plan.Duplex // not 0: the host-port model
+}
+
+// run runs one algorithm; nil beside the row means that it does not apply.
+func (m *simulator) run(alg planner.Algorithm) (simulation, *planner.Scheduled) {
+	begin := time.Now()
+	made, err := alg.Make(m.problem)
+	spent := time.Since(begin)
+	var s *planner.Scheduled
+	if err == nil {
+		s, err = planner.Assess(alg, m.problem, made, m.chunk)
+	}
+	makespan := 0.0
+	switch {
+	case err != nil:
+	case m.ports == plan.DuplexUnchecked:
+		makespan = s.Sim.Makespan
+	default:
+		if !alg.Timed { // the times are the other simulator's, and would give the order
+			for i := range made.Transfers {
+				made.Transfers[i].Start, made.Transfers[i].End = 0, 0
+			}
+		}
+		var r *plan.SimResult
+		if r, err = plan.SimulatePorts(made, m.problem.Snapshot, m.ports); err == nil {
+			makespan = r.Makespan
+		}
+	}
 	if err != nil {
 		return simulation{Algorithm: alg.Name, Error: err.Error()}, nil
 	}
 	run := simulation{
-		Algorithm: alg.Name, Seconds: s.Sim.Makespan, Transfers: len(made.Transfers),
+		Algorithm: alg.Name, Seconds: makespan, Transfers: len(made.Transfers),
 		WANBytes: make(map[string]int64), Scheduling: spent.Seconds(),
 	}
 	if s.Bound.Seconds > 0 {
-		run.BoundRatio = s.Sim.Makespan / s.Bound.Seconds
+		run.BoundRatio = makespan / s.Bound.Seconds
 	}
-	for i, from := range names {
-		for j, to := range names {
+	for i, from := range m.names {
+		for j, to := range m.names {
 			if i != j {
-				run.WANBytes[from+"→"+to] = s.Sim.PoolBytes[i*len(names)+j]
+				run.WANBytes[from+"→"+to] = s.Sim.PoolBytes[i*len(m.names)+j]
 			}
 		}
 	}
@@ -119,11 +189,12 @@ const maxLinkTables = 12
 func (a *app) printSimulations(runs []simulation, names []string, why string) error {
 	fmt.Fprintf(a.out, "bound: %s\n\n", why)
 	t := a.table("algorithm", "makespan", "x bound", "transfers", "wan bytes", "scheduled in")
+	var apply []simulation
 	for _, r := range runs {
 		if r.Error != "" {
-			t.row(r.Algorithm, "does not apply: "+r.Error)
 			continue
 		}
+		apply = append(apply, r)
 		var wan int64
 		for _, b := range r.WANBytes {
 			wan += b
@@ -134,26 +205,57 @@ func (a *app) printSimulations(runs []simulation, names []string, why string) er
 		}
 		t.row(r.Algorithm, formatSeconds(r.Seconds), boundRatio, r.Transfers, formatBytes(wan), formatSeconds(r.Scheduling))
 	}
-	if err := t.flush(); err != nil || len(names) < 2 || len(names) > maxLinkTables {
+	if err := t.flush(); err != nil {
 		return err
 	}
+	if len(apply) < len(runs) {
+		fmt.Fprintln(a.out)
+	}
+	for _, r := range runs {
+		if r.Error != "" {
+			fmt.Fprintf(a.out, "%s does not apply: %s\n", r.Algorithm, r.Error)
+		}
+	}
+	if len(names) < 2 || len(names) > maxLinkTables {
+		return nil
+	}
 	fmt.Fprintln(a.out)
+	return a.printLinks(apply, names)
+}
+
+// printLinks prints the bytes over each link between pools, a row for each algorithm.
+func (a *app) printLinks(runs []simulation, names []string) error {
+	var links []string
+	for i, from := range names {
+		for j, to := range names {
+			if i != j {
+				links = append(links, from+"→"+to)
+			}
+		}
+	}
+	// A few pools make a column each; with more, the table would be wider than a terminal.
+	if len(links) <= 6 {
+		t := a.table(slices.Concat([]string{"bytes over"}, links)...)
+		for _, r := range runs {
+			row := []any{r.Algorithm}
+			for _, l := range links {
+				row = append(row, formatBytes(r.WANBytes[l]))
+			}
+			t.row(row...)
+		}
+		return t.flush()
+	}
 	head := []string{"bytes over"}
 	for _, r := range runs {
 		head = append(head, r.Algorithm)
 	}
-	t = a.table(head...)
-	for i, from := range names {
-		for j, to := range names {
-			if i == j {
-				continue
-			}
-			row := []any{from + "→" + to}
-			for _, r := range runs {
-				row = append(row, formatBytes(r.WANBytes[from+"→"+to]))
-			}
-			t.row(row...)
+	t := a.table(head...)
+	for _, l := range links {
+		row := []any{l}
+		for _, r := range runs {
+			row = append(row, formatBytes(r.WANBytes[l]))
 		}
+		t.row(row...)
 	}
 	return t.flush()
 }

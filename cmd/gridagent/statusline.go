@@ -57,6 +57,27 @@ func (s *statusLine) show(stage string, done, total int) {
 	}
 }
 
+// working says that stage is being done, from progressDelay on, until the function that it
+// returns is called: before anything is printed.
+func (s *statusLine) working(stage string) (done func()) {
+	var mu sync.Mutex // guards over, and a show that has begun
+	over := false
+	timer := time.AfterFunc(progressDelay, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			s.show(stage, 0, 0)
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		s.clear()
+	}
+}
+
 // clear takes the line away so that something can be printed; the next show brings it back.
 func (s *statusLine) clear() {
 	s.mu.Lock()

@@ -32,8 +32,8 @@ cluster until it expires: hand it over like a password.`,
 	setting(cmd, "ttl")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
-		if *ttl <= 0 {
-			return usagef("--ttl %v: want a time above 0", *ttl)
+		if err := checkTTL(*ttl); err != nil {
+			return err
 		}
 		agent, err := at.dial()
 		if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,8 @@ delivers no block twice, sends only what a host holds by then, and is complete.
 With --topology also that no directed link of the switch tree carries two transfers of a
 phase; with --duplex that the predicted times keep the rules of the host model, with the
 gaps, overheads and durations of --grid; with --pools that no block enters a pool twice.
-For a min3 plan --grid alone implies --duplex full, whose rules half-duplex plans keep too.
+For a plan of min3 or broadcast-trees --grid alone implies --duplex full, whose rules
+half-duplex plans keep too.
 
 The exit status is 1 if the plan violates a property; the property and its transfers are named.`,
 		Example: `  gridagent verify plan.json
@@ -29,10 +31,10 @@ The exit status is 1 if the plan violates a property; the property and its trans
   gridagent plan allgather --grid g.yaml -o json | gridagent verify -`,
 		Args: cobra.ExactArgs(1),
 	}
-	var f verifyFlags
-	cmd.Flags().StringVar(&f.topology, "topology", "", "switch-tree file")
+	f := verifyFlags{tree: addTopologyFlags(cmd), criterion: criterionFlag(cmd)}
 	cmd.Flags().StringVar(&f.grid, "grid", "", "grid file")
 	cmd.Flags().StringVar(&f.pools, "pools", "", "pool-tree file, or auto: built from --grid")
+	cmd.Flags().BoolVar(&f.chunked, "chunked", false, "the times are of chunks that stream through: a host may forward a block before it is whole")
 	f.duplex = choiceFlag(cmd, "duplex", "", "host model that the predicted times must keep", "auto", "full", "half", "none")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(_ *cobra.Command, args []string) error {
@@ -44,10 +46,13 @@ The exit status is 1 if the plan violates a property; the property and its trans
 		if err != nil {
 			return err
 		}
+		done := a.busy.working("verifying")
 		err = plan.Verify(p, rules)
+		done()
 		var violation *plan.Violation
 		if err != nil && !errors.As(err, &violation) {
-			return err
+			// The rules do not fit the plan, and rules come from files.
+			return fmt.Errorf("%s: %w", cmp.Or(f.grid, f.tree.file, args[0]), err)
 		}
 		return errors.Join(a.printVerdict(p, proved, violation, output.value), err)
 	})
@@ -71,18 +76,21 @@ func (a *app) readPlan(path string) (*plan.Plan, error) {
 
 // verifyFlags say against what a plan is verified.
 type verifyFlags struct {
-	topology, grid, pools string
-	duplex                *choice
+	grid, pools string
+	tree        *topologyFlags
+	criterion   *choice
+	duplex      *choice
+	chunked     bool
 }
 
 // rules returns the rules and the names of the properties that they ask for.
 func (f *verifyFlags) rules(p *plan.Plan) (plan.Rules, []plan.Property, error) {
 	proved := []plan.Property{plan.WellFormed, plan.Acyclic, plan.NoDuplicate, plan.Causal, plan.Complete}
-	var r plan.Rules
+	r := plan.Rules{Chunked: f.chunked}
 	switch {
 	case f.duplex.value == "half":
 		r.Duplex = plan.HalfDuplex
-	case f.duplex.value == "full", f.duplex.value == "auto" && f.grid != "" && p.Algorithm == "min3":
+	case f.duplex.value == "full", f.duplex.value == "auto" && f.grid != "" && (p.Algorithm == "min3" || p.Algorithm == "broadcast-trees"):
 		r.Duplex = plan.FullDuplex
 	}
 	if f.grid != "" {
@@ -95,14 +103,12 @@ func (f *verifyFlags) rules(p *plan.Plan) (plan.Rules, []plan.Property, error) {
 	if r.Duplex != plan.DuplexUnchecked {
 		proved = append(proved, plan.HostPort)
 	}
-	if f.topology != "" {
-		data, err := os.ReadFile(f.topology)
+	if f.tree.file != "" {
+		t, err := f.tree.load()
 		if err != nil {
-			return r, nil, fmt.Errorf("topology: %w", err)
-		}
-		if r.Topology, err = plan.ReadTopology(f.topology, data); err != nil {
 			return r, nil, err
 		}
+		r.Topology = t
 		proved = append(proved, plan.ContentionFree)
 	}
 	if f.pools != "" {
@@ -121,7 +127,7 @@ func (f *verifyFlags) poolSets(p *plan.Plan, r plan.Rules) ([][]int, error) {
 	if r.Snapshot == nil {
 		return nil, usagef("--pools %s: give --grid too, which names the hosts of the pools", f.pools)
 	}
-	g := gridFlags{grid: f.grid, pools: f.pools, criterion: &choice{value: "component"}}
+	g := gridFlags{grid: f.grid, pools: f.pools, criterion: f.criterion}
 	if f.pools == "auto" {
 		g.pools = ""
 	}

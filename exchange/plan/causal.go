@@ -141,8 +141,12 @@ func checkTimes(p *Plan, held holdings, rules *Rules) error {
 			}
 		}
 		for _, a := range t.After {
-			if brings[a] != int32(i)+1 && t.Start < p.Transfers[a].End-tol {
-				return violated(Causal, []int{a, i}, "starts at %s, before what it comes after ends at %s", us(t.Start), us(p.Transfers[a].End))
+			from := &p.Transfers[a]
+			if _, left := t.Teller(from); brings[a] == int32(i)+1 || left && rules.Chunked && t.Start >= from.Start-tol {
+				continue // judged above, or the news is of the departure
+			}
+			if t.Start < from.End-tol {
+				return violated(Causal, []int{a, i}, "starts at %s, before what it comes after ends at %s", us(t.Start), us(from.End))
 			}
 		}
 	}

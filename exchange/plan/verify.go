@@ -87,7 +87,9 @@ type Rules struct {
 	Snapshot *netmap.Snapshot
 	// Chunked says that the predicted times are of chunks that stream through (as
 	// [Simulate] with a chunk size gives them): a host may begin to forward a block
-	// before it is whole, but neither begin nor end before its own copy does.
+	// before it is whole, but neither begin nor end before its own copy does; and where
+	// [SyncSender] says that the sender tells, what comes after a transfer need only start
+	// no earlier than that.
 	Chunked bool
 	// Tolerance is how far predicted times may be off before a rule is broken.
 	// Zero means 5 ns: algorithms that count in nanoseconds round each term by half of one.

@@ -71,8 +71,13 @@ type Report struct {
 var ErrNotVerified = errors.New("not every rank got the right bytes")
 
 // Execute runs the demo in real time. The report holds the runs that ended, also when
-// there is an error.
+// there is an error; a run that the end of ctx broke off is none of them.
 func Execute(ctx context.Context, opts Options) (report *Report, err error) {
+	return execute(ctx, opts, true)
+}
+
+// execute is Execute; without realTime it needs a synctest bubble.
+func execute(ctx context.Context, opts Options, realTime bool) (report *Report, err error) {
 	if opts.Progress == nil {
 		opts.Progress = func(string, int, int) {}
 	}
@@ -83,7 +88,7 @@ func Execute(ctx context.Context, opts Options) (report *Report, err error) {
 	}
 	report.Why = why
 	begun := time.Now()
-	g, err := grid.Start(ctx, grid.Config{Grid: opts.Grid, Dir: opts.Dir, Seed: opts.Seed, RealTime: true, Log: opts.Log})
+	g, err := grid.Start(ctx, grid.Config{Grid: opts.Grid, Dir: opts.Dir, Seed: opts.Seed, RealTime: realTime, Log: opts.Log})
 	if err != nil {
 		return report, err
 	}
@@ -112,6 +117,9 @@ func Execute(ctx context.Context, opts Options) (report *Report, err error) {
 	for _, alg := range opts.Algorithms {
 		opts.Progress("allgather by "+alg, 0, 0)
 		run := allgather(ctx, g, alg, blocks)
+		if !run.Verified && ctx.Err() != nil {
+			return report, ctx.Err() // interrupted, which is no failure of the algorithm
+		}
 		run.Bound = bound
 		if bound > 0 {
 			run.Ratio = run.Seconds / bound
@@ -120,11 +128,11 @@ func Execute(ctx context.Context, opts Options) (report *Report, err error) {
 		if opts.Run != nil {
 			opts.Run(run)
 		}
-		if ctx.Err() != nil {
-			return report, context.Cause(ctx)
-		}
 		if !run.Verified {
 			return report, fmt.Errorf("%s: %w: %s", alg, ErrNotVerified, run.Error)
+		}
+		if ctx.Err() != nil {
+			return report, ctx.Err()
 		}
 	}
 	return report, nil

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gridagent/gridagent/agent/client"
 )
 
 // Exit statuses, as docs/cli/README.md gives them.
@@ -81,6 +85,8 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a rank does not come", func(t *testing.T) { missingRanks(t, a, b, c) })
+	t.Run("a rank fails", func(t *testing.T) { failingRank(t, a, b) })
 	t.Run("map and pools", func(t *testing.T) {
 		eventually(t, 60*time.Second, func() error {
 			p := start(t, "pools", "--dir", c.dir, "-o", "json")
@@ -183,7 +189,7 @@ func TestCluster(t *testing.T) {
 			if got := p.wait(t, promptly); got != statusGroup {
 				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
 			}
-			oneLine(t, p.stderr.String(), "host b", "agent is stopping")
+			oneLine(t, p.stderr.String(), "host b is shutting down: the agent is stopping")
 		}
 		noOutput(t, out)
 		if got := b.wait(t, 15*time.Second); got != 0 {
@@ -202,14 +208,118 @@ func TestCluster(t *testing.T) {
 			t.Errorf("status of the agent that left: %d: %s", got, c.stderr.String())
 		}
 		eventually(t, 15*time.Second, func() error {
-			out, _ := run(t, 0, "members", "--dir", a.dir)
-			for line := range strings.Lines(out) {
-				if strings.HasPrefix(line, "c ") && strings.Contains(line, "left") {
-					return nil
-				}
+			if out, _ := run(t, 0, "members", "--dir", a.dir); lists(out, "c") {
+				return fmt.Errorf("a sees\n%s", out)
 			}
-			return fmt.Errorf("a sees\n%s", out)
+			return nil
 		})
+	})
+	t.Run("who left stays away", func(t *testing.T) {
+		for _, n := range []*node{a, b} {
+			n.signal(os.Interrupt)
+		}
+		for _, n := range []*node{a, b} {
+			if got := n.wait(t, 15*time.Second); got != 0 {
+				t.Errorf("status of %s: %d", n.name, got)
+			}
+			n.restart(whole)
+		}
+		waitMembers(t, 2, a, b)
+		for _, n := range []*node{a, b} {
+			if out, _ := run(t, 0, "members", "--dir", n.dir); lists(out, "c") {
+				t.Errorf("%s sees\n%s", n.name, out)
+			}
+		}
+	})
+	t.Run("a name is taken", func(t *testing.T) {
+		// Another machine has taken the name of c, and c comes back.
+		token, _ := run(t, 0, "token", "create", "--dir", a.dir)
+		other := a.join(whole, "c", strings.TrimSpace(token))
+		waitMembers(t, 3, a, b, other)
+		c.restart(whole)
+		if got := c.wait(t, 20*time.Second); got != statusFailure {
+			t.Errorf("status %d, want %d: %s", got, statusFailure, c.stderr.String())
+		}
+		if s := c.stderr.String(); !strings.Contains(s, `gridagent: the name "c" belongs to a live host at `+other.addr) || !strings.Contains(s, "--name") {
+			t.Errorf("it says\n%s", s)
+		}
+		waitMembers(t, 3, a, b, other)
+	})
+}
+
+// lists reports whether members has a row of the host.
+func lists(members, host string) bool {
+	for line := range strings.Lines(members) {
+		if strings.HasPrefix(line, host+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// missingRanks waits for ranks that never come, or are refused before they ask to join: the
+// others end with one error that names them, by either limit.
+func missingRanks(t *testing.T, a, b, c *node) {
+	in := big(t, 4, 1000)
+	for _, limit := range []string{"--forming-timeout", "--timeout"} {
+		job, out := "absent"+limit, files(t, 4)
+		if err := os.WriteFile(out[1], []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := func(rank int, n *node) []string {
+			return []string{"allgather", "--dir", n.dir, "--job", job, "--rank", fmt.Sprint(rank), "--ranks", "4", "--in", in[rank], "--out", out[rank], limit, "2s"}
+		}
+		ps := []*process{start(t, command(0, a)...), start(t, command(2, c)...)}
+		refuse(t, statusFailure, []string{out[1], "--force"}, command(1, b)...)
+		for _, p := range ps {
+			if got := p.wait(t, promptly); got != statusGroup {
+				t.Errorf("%s: status %d, want %d: %s", limit, got, statusGroup, p.stderr.String())
+			}
+			oneLine(t, p.stderr.String(), fmt.Sprintf("ranks 1 and 3 have not joined job %q (2 of 4 missing) in the 2s that rank", job), "ranks 0 and 2 have")
+		}
+		if ps[0].stderr.String() != ps[1].stderr.String() {
+			t.Errorf("%s: rank 0 reads %q, rank 2 %q", limit, ps[0].stderr.String(), ps[1].stderr.String())
+		}
+	}
+}
+
+// failingRank loses the input of rank 0 while it waits for rank 1, which is told.
+func failingRank(t *testing.T, a, b *node) {
+	in, out := big(t, 2, 1000), files(t, 2)
+	command := func(rank int, n *node) *process {
+		return start(t, "allgather", "--dir", n.dir, "--job", "fails", "--rank", fmt.Sprint(rank), "--ranks", "2", "--in", in[rank], "--out", out[rank])
+	}
+	zero := command(0, a)
+	inGroup(t, a, "fails", 0)
+	if err := os.Remove(in[0]); err != nil {
+		t.Fatal(err)
+	}
+	one := command(1, b)
+	if got := zero.wait(t, promptly); got != statusFailure {
+		t.Errorf("rank 0: status %d, want %d: %s", got, statusFailure, zero.stderr.String())
+	}
+	oneLine(t, zero.stderr.String(), in[0])
+	if got := one.wait(t, promptly); got != statusGroup {
+		t.Errorf("rank 1: status %d, want %d: %s", got, statusGroup, one.stderr.String())
+	}
+	oneLine(t, one.stderr.String(), "rank 0 on host a failed: ", in[0])
+}
+
+// inGroup waits until a client at n asks to join as rank of job: a second one is refused.
+func inGroup(t *testing.T, n *node, job string, rank int) {
+	t.Helper()
+	api := n.api(t)
+	eventually(t, 20*time.Second, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		r, err := api.Join(ctx, job, rank, 2, client.JoinOptions{Limit: 100 * time.Millisecond})
+		if r != nil {
+			r.Close()
+		}
+		if ge := (*client.GroupError)(nil); errors.As(err, &ge) && ge.Kind == "mismatch" {
+			return nil
+		}
+		return fmt.Errorf("a second client got %v", err)
 	})
 }
 

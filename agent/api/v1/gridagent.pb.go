@@ -396,7 +396,7 @@ type Member struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Site          string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
-	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // alive, failed, left, or unseen since this agent started
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // alive, failed, or unseen since this agent started; who has left is no member
 	Authority     bool                   `protobuf:"varint,5,opt,name=authority,proto3" json:"authority,omitempty"`
 	Self          bool                   `protobuf:"varint,6,opt,name=self,proto3" json:"self,omitempty"`
 	RttSeconds    float64                `protobuf:"fixed64,7,opt,name=rtt_seconds,json=rttSeconds,proto3" json:"rtt_seconds,omitempty"` // 0 where not measured
@@ -1121,12 +1121,15 @@ func (*TokenRevokeResponse) Descriptor() ([]byte, []int) {
 }
 
 type JoinRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
-	Ranks         uint32                 `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank  uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Ranks uint32                 `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	// How long to wait for the other ranks: 0 means 10 minutes, below 0 without limit.
+	// When the time of one rank is up, all that wait get the same Failure.
+	FormingTimeoutSeconds float64 `protobuf:"fixed64,4,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *JoinRequest) Reset() {
@@ -1176,6 +1179,13 @@ func (x *JoinRequest) GetRank() uint32 {
 func (x *JoinRequest) GetRanks() uint32 {
 	if x != nil {
 		return x.Ranks
+	}
+	return 0
+}
+
+func (x *JoinRequest) GetFormingTimeoutSeconds() float64 {
+	if x != nil {
+		return x.FormingTimeoutSeconds
 	}
 	return 0
 }
@@ -1265,6 +1275,7 @@ func (*GroupEvent_Formed) isGroupEvent_Event() {}
 type Waiting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RanksPresent  uint32                 `protobuf:"varint,1,opt,name=ranks_present,json=ranksPresent,proto3" json:"ranks_present,omitempty"`
+	Missing       string                 `protobuf:"bytes,2,opt,name=missing,proto3" json:"missing,omitempty"` // the other ranks, such as 2,5,7-9; ends in … where they are too many to list
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,6 +1315,13 @@ func (x *Waiting) GetRanksPresent() uint32 {
 		return x.RanksPresent
 	}
 	return 0
+}
+
+func (x *Waiting) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
 }
 
 type Formed struct {
@@ -1466,11 +1484,13 @@ type AllgatherRequest struct {
 	//	*AllgatherRequest_Spool
 	Input          isAllgatherRequest_Input `protobuf_oneof:"input"`
 	Algorithm      string                   `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                   // min3 (default), magpie, ring; every rank the same
-	TimeoutSeconds float64                  `protobuf:"fixed64,7,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // 0 means none
+	TimeoutSeconds float64                  `protobuf:"fixed64,7,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
 	// Return the result inline rather than as a file; refused over 16 MiB.
-	InlineResult  bool `protobuf:"varint,8,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	InlineResult bool `protobuf:"varint,8,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
+	// As in JoinRequest, where the rank has not joined.
+	FormingTimeoutSeconds float64 `protobuf:"fixed64,9,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *AllgatherRequest) Reset() {
@@ -1568,6 +1588,13 @@ func (x *AllgatherRequest) GetInlineResult() bool {
 		return x.InlineResult
 	}
 	return false
+}
+
+func (x *AllgatherRequest) GetFormingTimeoutSeconds() float64 {
+	if x != nil {
+		return x.FormingTimeoutSeconds
+	}
+	return 0
 }
 
 type isAllgatherRequest_Input interface {
@@ -1778,6 +1805,102 @@ func (x *Report) GetPredictedSeconds() float64 {
 	return 0
 }
 
+type FailRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Cause         string                 `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"` // cut to 512 bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailRequest) Reset() {
+	*x = FailRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailRequest) ProtoMessage() {}
+
+func (x *FailRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
+func (*FailRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *FailRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *FailRequest) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *FailRequest) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+type FailResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailResponse) Reset() {
+	*x = FailResponse{}
+	mi := &file_v1_gridagent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailResponse) ProtoMessage() {}
+
+func (x *FailResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
+func (*FailResponse) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+}
+
 type ProgressRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1788,7 +1911,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1923,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1936,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -1841,7 +1964,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +1976,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +1989,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -1893,7 +2016,7 @@ func (x *ProgressResponse) GetState() string {
 // Failure is the detail of an error that ended a group's operation: every rank gets the same.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`  // rank_lost, host_lost, mismatch, timeout, cancelled, internal
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`  // not_formed, rank_lost, rank_failed, host_lost, mismatch, cancelled, internal
 	Rank          int32                  `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"` // -1 where no rank is to blame
 	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
 	Cause         string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
@@ -1903,7 +2026,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2038,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2051,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Failure) GetKind() string {
@@ -2042,18 +2165,20 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x13.gridagent.v1.TokenR\x06tokens\"$\n" +
 	"\x12TokenRevokeRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13TokenRevokeResponse\"I\n" +
+	"\x13TokenRevokeResponse\"\x81\x01\n" +
 	"\vJoinRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
-	"\x05ranks\x18\x03 \x01(\rR\x05ranks\"x\n" +
+	"\x05ranks\x18\x03 \x01(\rR\x05ranks\x126\n" +
+	"\x17forming_timeout_seconds\x18\x04 \x01(\x01R\x15formingTimeoutSeconds\"x\n" +
 	"\n" +
 	"GroupEvent\x121\n" +
 	"\awaiting\x18\x01 \x01(\v2\x15.gridagent.v1.WaitingH\x00R\awaiting\x12.\n" +
 	"\x06formed\x18\x02 \x01(\v2\x14.gridagent.v1.FormedH\x00R\x06formedB\a\n" +
-	"\x05event\".\n" +
+	"\x05event\"H\n" +
 	"\aWaiting\x12#\n" +
-	"\rranks_present\x18\x01 \x01(\rR\franksPresent\"\x1e\n" +
+	"\rranks_present\x18\x01 \x01(\rR\franksPresent\x12\x18\n" +
+	"\amissing\x18\x02 \x01(\tR\amissing\"\x1e\n" +
 	"\x06Formed\x12\x14\n" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\"J\n" +
 	"\fSpoolRequest\x12\x10\n" +
@@ -2061,7 +2186,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"#\n" +
 	"\rSpoolResponse\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xf1\x01\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xa9\x02\n" +
 	"\x10AllgatherRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
@@ -2070,7 +2195,8 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x05spool\x18\x05 \x01(\tH\x00R\x05spool\x12\x1c\n" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12'\n" +
 	"\x0ftimeout_seconds\x18\a \x01(\x01R\x0etimeoutSeconds\x12#\n" +
-	"\rinline_result\x18\b \x01(\bR\finlineResultB\a\n" +
+	"\rinline_result\x18\b \x01(\bR\finlineResult\x126\n" +
+	"\x17forming_timeout_seconds\x18\t \x01(\x01R\x15formingTimeoutSecondsB\a\n" +
 	"\x05input\"\x81\x01\n" +
 	"\x11AllgatherResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
@@ -2091,7 +2217,12 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\tmap_epoch\x18\t \x01(\x04R\bmapEpoch\x12!\n" +
 	"\fplan_seconds\x18\n" +
 	" \x01(\x01R\vplanSeconds\x12+\n" +
-	"\x11predicted_seconds\x18\v \x01(\x01R\x10predictedSeconds\"7\n" +
+	"\x11predicted_seconds\x18\v \x01(\x01R\x10predictedSeconds\"I\n" +
+	"\vFailRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\"\x0e\n" +
+	"\fFailResponse\"7\n" +
 	"\x0fProgressRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\"h\n" +
@@ -2105,7 +2236,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause2\xeb\x06\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause2\xaa\a\n" +
 	"\fAgentService\x12C\n" +
 	"\x06Status\x12\x1b.gridagent.v1.StatusRequest\x1a\x1c.gridagent.v1.StatusResponse\x12F\n" +
 	"\aMembers\x12\x1c.gridagent.v1.MembersRequest\x1a\x1d.gridagent.v1.MembersResponse\x12:\n" +
@@ -2117,7 +2248,8 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\vTokenRevoke\x12 .gridagent.v1.TokenRevokeRequest\x1a!.gridagent.v1.TokenRevokeResponse\x12=\n" +
 	"\x04Join\x12\x19.gridagent.v1.JoinRequest\x1a\x18.gridagent.v1.GroupEvent0\x01\x12@\n" +
 	"\x05Spool\x12\x1a.gridagent.v1.SpoolRequest\x1a\x1b.gridagent.v1.SpoolResponse\x12L\n" +
-	"\tAllgather\x12\x1e.gridagent.v1.AllgatherRequest\x1a\x1f.gridagent.v1.AllgatherResponse\x12I\n" +
+	"\tAllgather\x12\x1e.gridagent.v1.AllgatherRequest\x1a\x1f.gridagent.v1.AllgatherResponse\x12=\n" +
+	"\x04Fail\x12\x19.gridagent.v1.FailRequest\x1a\x1a.gridagent.v1.FailResponse\x12I\n" +
 	"\bProgress\x12\x1d.gridagent.v1.ProgressRequest\x1a\x1e.gridagent.v1.ProgressResponseB3Z1github.com/gridagent/gridagent/agent/api/v1;apiv1b\x06proto3"
 
 var (
@@ -2132,7 +2264,7 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
@@ -2162,18 +2294,20 @@ var file_v1_gridagent_proto_goTypes = []any{
 	(*AllgatherRequest)(nil),      // 25: gridagent.v1.AllgatherRequest
 	(*AllgatherResponse)(nil),     // 26: gridagent.v1.AllgatherResponse
 	(*Report)(nil),                // 27: gridagent.v1.Report
-	(*ProgressRequest)(nil),       // 28: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 29: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 30: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*FailRequest)(nil),           // 28: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 29: gridagent.v1.FailResponse
+	(*ProgressRequest)(nil),       // 30: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 31: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 32: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	31, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	33, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
 	2,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
 	5,  // 2: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
 	14, // 3: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	31, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	31, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	33, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	33, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
 	14, // 6: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
 	21, // 7: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
 	22, // 8: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
@@ -2189,21 +2323,23 @@ var file_v1_gridagent_proto_depIdxs = []int32{
 	19, // 18: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
 	23, // 19: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
 	25, // 20: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	28, // 21: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 22: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	4,  // 23: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	7,  // 24: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	9,  // 25: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	11, // 26: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	13, // 27: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	16, // 28: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	18, // 29: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	20, // 30: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	24, // 31: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	26, // 32: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	29, // 33: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	22, // [22:34] is the sub-list for method output_type
-	10, // [10:22] is the sub-list for method input_type
+	28, // 21: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	30, // 22: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 23: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	4,  // 24: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	7,  // 25: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	9,  // 26: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	11, // 27: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	13, // 28: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	16, // 29: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	18, // 30: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	20, // 31: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	24, // 32: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	26, // 33: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	29, // 34: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	31, // 35: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	23, // [23:36] is the sub-list for method output_type
+	10, // [10:23] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
 	10, // [10:10] is the sub-list for extension extendee
 	0,  // [0:10] is the sub-list for field type_name
@@ -2228,7 +2364,7 @@ func file_v1_gridagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -59,6 +59,8 @@ const (
 	AgentServiceSpoolProcedure = "/gridagent.v1.AgentService/Spool"
 	// AgentServiceAllgatherProcedure is the fully-qualified name of the AgentService's Allgather RPC.
 	AgentServiceAllgatherProcedure = "/gridagent.v1.AgentService/Allgather"
+	// AgentServiceFailProcedure is the fully-qualified name of the AgentService's Fail RPC.
+	AgentServiceFailProcedure = "/gridagent.v1.AgentService/Fail"
 	// AgentServiceProgressProcedure is the fully-qualified name of the AgentService's Progress RPC.
 	AgentServiceProgressProcedure = "/gridagent.v1.AgentService/Progress"
 )
@@ -89,6 +91,9 @@ type AgentServiceClient interface {
 	// Allgather contributes this rank's block and returns the blocks of all ranks in
 	// rank order. A rank that has not joined joins for this one call (give ranks).
 	Allgather(context.Context, *connect.Request[v1.AllgatherRequest]) (*connect.Response[v1.AllgatherResponse], error)
+	// Fail says why a rank cannot go on, and gives its place up: ranks that wait for it,
+	// or come to, get the cause. Without it they learn only that the rank has left.
+	Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error)
 	// Progress tells how far the rank's running operation is.
 	Progress(context.Context, *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error)
 }
@@ -170,6 +175,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("Allgather")),
 			connect.WithClientOptions(opts...),
 		),
+		fail: connect.NewClient[v1.FailRequest, v1.FailResponse](
+			httpClient,
+			baseURL+AgentServiceFailProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Fail")),
+			connect.WithClientOptions(opts...),
+		),
 		progress: connect.NewClient[v1.ProgressRequest, v1.ProgressResponse](
 			httpClient,
 			baseURL+AgentServiceProgressProcedure,
@@ -192,6 +203,7 @@ type agentServiceClient struct {
 	join        *connect.Client[v1.JoinRequest, v1.GroupEvent]
 	spool       *connect.Client[v1.SpoolRequest, v1.SpoolResponse]
 	allgather   *connect.Client[v1.AllgatherRequest, v1.AllgatherResponse]
+	fail        *connect.Client[v1.FailRequest, v1.FailResponse]
 	progress    *connect.Client[v1.ProgressRequest, v1.ProgressResponse]
 }
 
@@ -250,6 +262,11 @@ func (c *agentServiceClient) Allgather(ctx context.Context, req *connect.Request
 	return c.allgather.CallUnary(ctx, req)
 }
 
+// Fail calls gridagent.v1.AgentService.Fail.
+func (c *agentServiceClient) Fail(ctx context.Context, req *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error) {
+	return c.fail.CallUnary(ctx, req)
+}
+
 // Progress calls gridagent.v1.AgentService.Progress.
 func (c *agentServiceClient) Progress(ctx context.Context, req *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error) {
 	return c.progress.CallUnary(ctx, req)
@@ -281,6 +298,9 @@ type AgentServiceHandler interface {
 	// Allgather contributes this rank's block and returns the blocks of all ranks in
 	// rank order. A rank that has not joined joins for this one call (give ranks).
 	Allgather(context.Context, *connect.Request[v1.AllgatherRequest]) (*connect.Response[v1.AllgatherResponse], error)
+	// Fail says why a rank cannot go on, and gives its place up: ranks that wait for it,
+	// or come to, get the cause. Without it they learn only that the rank has left.
+	Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error)
 	// Progress tells how far the rank's running operation is.
 	Progress(context.Context, *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error)
 }
@@ -358,6 +378,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("Allgather")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceFailHandler := connect.NewUnaryHandler(
+		AgentServiceFailProcedure,
+		svc.Fail,
+		connect.WithSchema(agentServiceMethods.ByName("Fail")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceProgressHandler := connect.NewUnaryHandler(
 		AgentServiceProgressProcedure,
 		svc.Progress,
@@ -388,6 +414,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceSpoolHandler.ServeHTTP(w, r)
 		case AgentServiceAllgatherProcedure:
 			agentServiceAllgatherHandler.ServeHTTP(w, r)
+		case AgentServiceFailProcedure:
+			agentServiceFailHandler.ServeHTTP(w, r)
 		case AgentServiceProgressProcedure:
 			agentServiceProgressHandler.ServeHTTP(w, r)
 		default:
@@ -441,6 +469,10 @@ func (UnimplementedAgentServiceHandler) Spool(context.Context, *connect.Request[
 
 func (UnimplementedAgentServiceHandler) Allgather(context.Context, *connect.Request[v1.AllgatherRequest]) (*connect.Response[v1.AllgatherResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Allgather is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Fail is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Progress(context.Context, *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error) {

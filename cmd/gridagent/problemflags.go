@@ -1,0 +1,206 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/phase"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/min3"
+)
+
+// problemFlags say what plan and simulate are about: a collective, a network, sizes, and
+// the choices that some algorithms leave open.
+type problemFlags struct {
+	cmd        *cobra.Command
+	collective plan.Collective
+	grid       *gridFlags
+	tree       *topologyFlags
+	size       *sizeFlags
+
+	duplex    *choice
+	links     *choice
+	trees     *choice
+	sync      *choice
+	syncBlock int
+	within    *choice
+	strict    bool
+	fanout    int
+
+	auto bool // all algorithms are tried
+}
+
+func addProblemFlags(cmd *cobra.Command, c plan.Collective) *problemFlags {
+	f := &problemFlags{cmd: cmd, collective: c, grid: addGridFlags(cmd), tree: addTopologyFlags(cmd), size: addSizeFlags(cmd, c)}
+	cmd.MarkFlagsMutuallyExclusive("grid", "topology")
+	flags := cmd.Flags()
+	switch c {
+	case plan.Allgather:
+		f.duplex = choiceFlag(cmd, "duplex", "", "host model of min3 and broadcast-trees: a host sends and receives at one time, or one of both", "full", "half")
+		setting(cmd, "duplex")
+		f.links = choiceFlag(cmd, "links", "", "min3's links between pools: each pair of hosts has its own (the paper), or transfers share the capacity; auto takes shared unless told",
+			min3.Separate.String(), min3.Shared.String())
+		f.trees = choiceFlag(cmd, "tree", "", "trees of broadcast-trees", string(baseline.Clustered), string(baseline.Mateescu), string(baseline.Binomial))
+	case plan.Alltoall:
+		f.sync = choiceFlag(cmd, "sync", "", "how aapc keeps messages of different phases apart", syncValues...)
+		flags.IntVar(&f.syncBlock, "sync-block", 0, "partial synchronisation of aapc: phases per block (0: every phase is kept from the next)")
+		f.within = choiceFlag(cmd, "within", "", "with --sync barrier --sync-block: synchronisation inside a block", "none", "sender", "receiver")
+		flags.BoolVar(&f.strict, "sync-strict", false, "with --sync-block: order all contending messages of different blocks, which the papers' way does not")
+		flags.IntVar(&f.fanout, "fanout", 0, "partners that a host of group-shuffle serves at a time (0: 5, or all others where they are fewer)")
+	}
+	return f
+}
+
+// syncValues lists the values of --sync, the default first: without synchronisation hosts
+// run out of step, and the phases are worth nothing.
+var syncValues = []string{"receiver", "sender", "barrier", "dummy", "none"}
+
+// problem reads the files.
+func (f *problemFlags) problem() (*planner.Problem, error) {
+	p, err := f.network()
+	if err != nil {
+		return nil, err
+	}
+	p.Collective = f.collective
+	n := len(p.Hosts())
+	if f.collective == plan.Alltoall {
+		p.Alltoall, err = f.size.matrix(n)
+	} else {
+		p.Sizes, err = f.size.sizes(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Options, err = f.options()
+	return p, err
+}
+
+func (f *problemFlags) network() (*planner.Problem, error) {
+	switch {
+	case f.tree.file != "":
+		t, err := f.tree.load()
+		if err != nil {
+			return nil, err
+		}
+		if f.grid.pools != "" {
+			return nil, usagef("--pools is for --grid: the hosts of a switch tree are one pool")
+		}
+		return planner.OnTopology(t), nil
+	case f.grid.grid != "":
+		snapshot, tree, err := f.grid.load()
+		if err != nil {
+			return nil, err
+		}
+		return &planner.Problem{Snapshot: snapshot, Tree: tree}, nil
+	}
+	return nil, usagef("over which network? Give --grid FILE (sites and links) or --topology FILE (the switches of one cluster)")
+}
+
+func (f *problemFlags) options() (planner.Options, error) {
+	var o planner.Options
+	var err error
+	if f.collective == plan.Allgather {
+		if o.Duplex, err = min3.ParseDuplex(f.duplex.value); err != nil {
+			return o, err
+		}
+		if o.Links, err = min3.ParseLinks(f.links.value); err != nil {
+			return o, err
+		}
+		if f.auto && !f.cmd.Flags().Changed("links") {
+			o.Links = min3.Shared
+		}
+		o.Trees, err = baseline.ParseTreeKind(f.trees.value)
+		return o, err
+	}
+	o.AAPC.Block, o.AAPC.Strict = f.syncBlock, f.strict
+	if o.AAPC.Sync, err = phase.ParseSync(f.sync.value); err != nil {
+		return o, err
+	}
+	if o.AAPC.Within, err = phase.ParseSync(f.within.value); err != nil {
+		return o, err
+	}
+	if f.fanout < 0 || f.cmd.Flags().Changed("fanout") && f.fanout == 0 {
+		return o, usagef("--fanout %d: want 1 or more", f.fanout)
+	}
+	o.Fanout = f.fanout
+	return o, nil
+}
+
+// optionFlags are the flags that only some algorithms look at.
+var optionFlags = []string{"duplex", "links", "tree", "sync", "sync-block", "within", "sync-strict", "fanout"}
+
+// check refuses flags that alg does not look at: whoever gives one expects a difference.
+func (f *problemFlags) check(alg planner.Algorithm) error {
+	for _, name := range optionFlags {
+		if f.cmd.Flags().Changed(name) && !slices.Contains(alg.Options, name) {
+			return usagef("--%s is not for %s%s", name, alg.Name, takers(f.collective, name))
+		}
+	}
+	return nil
+}
+
+// takers says which algorithms look at the flag.
+func takers(c plan.Collective, flag string) string {
+	var names []string
+	for _, a := range planner.Algorithms(c) {
+		if slices.Contains(a.Options, flag) {
+			names = append(names, a.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it is for " + strings.Join(names, ", ")
+}
+
+// topologyFlags say which switch tree.
+type topologyFlags struct {
+	file     string
+	spanning *choice
+	root     string
+	seed     uint64
+}
+
+func addTopologyFlags(cmd *cobra.Command) *topologyFlags {
+	f := new(topologyFlags)
+	cmd.Flags().StringVar(&f.file, "topology", "", "switch-tree file: the switches of one cluster and the hosts on them")
+	f.spanning = choiceFlag(cmd, "spanning-tree", "", "of a topology with loops, the tree to use: breadth first, depth first, random; none refuses loops",
+		"none", string(plan.SpanBFS), string(plan.SpanDFS), string(plan.SpanRandom))
+	cmd.Flags().StringVar(&f.root, "root", "", "switch where --spanning-tree bfs or dfs begins (default: the first of the file)")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of --spanning-tree random")
+	return f
+}
+
+func (f *topologyFlags) load() (*plan.Topology, error) {
+	data, err := os.ReadFile(f.file)
+	if err != nil {
+		return nil, err
+	}
+	if f.spanning.value == "none" {
+		t, err := plan.ReadTopology(f.file, data)
+		if err != nil {
+			if _, e := plan.ReadGraph(f.file, data); e == nil {
+				return nil, fmt.Errorf("%w; --spanning-tree bfs, dfs or random leaves links out", err)
+			}
+		}
+		return t, err
+	}
+	g, err := plan.ReadGraph(f.file, data)
+	if err != nil {
+		return nil, err
+	}
+	root := 0
+	if f.root != "" {
+		if root = slices.Index(g.Switches(), f.root); root < 0 {
+			return nil, usagef("--root %q is no switch of %s", f.root, f.file)
+		}
+	}
+	return g.SpanningTree(plan.Spanning(f.spanning.value), root, rand.New(rand.NewPCG(f.seed, 0)))
+}

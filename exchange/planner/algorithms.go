@@ -1,0 +1,123 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/ring"
+	"github.com/gridagent/gridagent/exchange/shuffle"
+)
+
+// An Algorithm makes plans for one collective.
+type Algorithm struct {
+	Name string
+	// Timed says that the plan carries predicted times of the algorithm's own cost
+	// model; the simulator supplies them otherwise.
+	Timed bool
+	// Options are the flags of gridagent plan that the algorithm looks at.
+	Options []string
+	Make    func(*Problem) (*plan.Plan, error)
+}
+
+// Algorithms lists the algorithms for c, the project's own first. A new one is a row here.
+func Algorithms(c plan.Collective) []Algorithm {
+	if c == plan.Alltoall {
+		return alltoalls
+	}
+	return allgathers
+}
+
+var allgathers = []Algorithm{
+	{"min3", true, []string{"duplex", "links"}, (*Problem).min3},
+	onSwitches("lr3", ring.KindLR3),
+	onSwitches("lr2", ring.KindLR2),
+	onSwitches("lr1", ring.KindLR1),
+	{"mpich-g2", false, nil, func(p *Problem) (*plan.Plan, error) {
+		return baseline.MPICHG2(p.Hosts(), p.Sizes, p.Tree)
+	}},
+	{"magpie", false, nil, func(p *Problem) (*plan.Plan, error) {
+		return baseline.MagPIe(p.Hosts(), p.Sizes, p.Tree.Leaves())
+	}},
+	{"broadcast-trees", true, []string{"duplex", "tree"}, func(p *Problem) (*plan.Plan, error) {
+		if err := p.needRates(); err != nil {
+			return nil, err
+		}
+		return baseline.BroadcastTrees(p.Snapshot, p.Tree, p.Sizes, baseline.TreeOptions{Kind: p.Trees, Duplex: p.Duplex})
+	}},
+	ofRanks("ring", baseline.Ring),
+	ofRanks("neighbour-exchange", baseline.NeighbourExchange),
+	ofRanks("simple", baseline.Simple),
+	ofRanks("spreading-simple", baseline.SpreadingSimple),
+	ofRanks("recursive-doubling", baseline.RecursiveDoubling),
+	ofRanks("bruck", baseline.Bruck),
+}
+
+// onSwitches is the allgather over a logical ring of a switch tree.
+func onSwitches(name string, kind ring.Kind) Algorithm {
+	return Algorithm{Name: name, Make: func(p *Problem) (*plan.Plan, error) {
+		t, err := p.switches()
+		if err != nil {
+			return nil, err
+		}
+		return ring.Allgather(t, kind, p.Sizes)
+	}}
+}
+
+// ofRanks is an allgather that knows nothing but ranks.
+func ofRanks(name string, make func([]string, []int64) (*plan.Plan, error)) Algorithm {
+	return Algorithm{Name: name, Make: func(p *Problem) (*plan.Plan, error) { return make(p.Hosts(), p.Sizes) }}
+}
+
+var alltoalls = []Algorithm{
+	{"aapc", false, []string{"sync", "sync-block", "within", "sync-strict"}, (*Problem).aapc},
+	amongRanks("shift", shuffle.Shift),
+	amongRanks("pairwise", shuffle.Pairwise),
+	amongRanks("sync-shuffle", shuffle.Synchronous),
+	{"group-shuffle", false, []string{"fanout"}, func(p *Problem) (*plan.Plan, error) {
+		return shuffle.Group(p.Hosts(), p.Alltoall, p.fanout())
+	}},
+	{"hierarchical", false, nil, func(p *Problem) (*plan.Plan, error) {
+		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Tree.Leaves())
+	}},
+	amongRanks("simple", baseline.AlltoallSimple),
+	amongRanks("spreading-simple", baseline.AlltoallSpreadingSimple),
+	amongRanks("pairwise-mpich", baseline.AlltoallPairwise),
+	amongRanks("bruck", baseline.AlltoallBruck),
+	amongRanks("ring", baseline.AlltoallRing),
+}
+
+// amongRanks is an alltoall that knows nothing but ranks.
+func amongRanks(name string, make func([]string, plan.AlltoallSizes) (*plan.Plan, error)) Algorithm {
+	return Algorithm{Name: name, Make: func(p *Problem) (*plan.Plan, error) { return make(p.Hosts(), p.Alltoall) }}
+}
+
+// Names lists the names of the algorithms for c, in the order of [Algorithms].
+func Names(c plan.Collective) []string {
+	var names []string
+	for _, a := range Algorithms(c) {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// An UnknownError means that there is no algorithm of that name for the collective.
+type UnknownError struct {
+	Collective plan.Collective
+	Name       string
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("no algorithm %.40q for %s; there are %s, and %s, which takes the best", e.Name, e.Collective, strings.Join(Names(e.Collective), ", "), Auto)
+}
+
+// Named returns the algorithm for c called name, or an [UnknownError].
+func Named(c plan.Collective, name string) (Algorithm, error) {
+	all := Algorithms(c)
+	if i := slices.IndexFunc(all, func(a Algorithm) bool { return a.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	return Algorithm{}, &UnknownError{Collective: c, Name: name}
+}

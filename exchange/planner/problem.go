@@ -1,0 +1,170 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/phase"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/min3"
+	"github.com/gridagent/gridagent/pools"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A Problem is one collective to be scheduled. What an algorithm does not read may be
+// missing; an algorithm that lacks something says so.
+type Problem struct {
+	// Collective is what is to be done. Empty means allgather.
+	Collective plan.Collective
+	Sizes      []int64            // allgather: bytes that each host contributes
+	Alltoall   plan.AlltoallSizes // alltoall
+
+	Snapshot *netmap.Snapshot // of the hosts, in rank order
+	Tree     *pools.Tree      // of the hosts of Snapshot
+	Topology *plan.Topology   // of the same hosts; nil where the switches are not known
+
+	Options
+}
+
+// Options are the choices that some algorithms leave to the user.
+type Options struct {
+	Duplex plan.Duplex       // host model of min3 and broadcast-trees; zero means full
+	Links  min3.Links        // whether min3's transfers share links; zero means that they do not
+	Trees  baseline.TreeKind // of broadcast-trees; empty means clustered
+	AAPC   phase.Options     // synchronisation of aapc; zero means none
+	Fanout int               // of group-shuffle; zero means 5, at most one less than there are hosts
+}
+
+// treeLatency is the one-way latency between two hosts of a switch tree, which the file does
+// not tell: what a few store-and-forward switches and two network stacks take.
+const treeLatency = 50 * time.Microsecond
+
+// OnTopology returns the problem of a collective over the hosts of a switch tree: one
+// pool, in which every pair has the rate of the links and a latency of 50 µs. Without
+// a rate in the file there is no snapshot, and plans carry no times.
+func OnTopology(t *plan.Topology) *Problem {
+	names := t.Hosts()
+	n := len(names)
+	hosts := make([]netmap.Host, n)
+	all := make([]int, n)
+	for i, name := range names {
+		hosts[i], all[i] = netmap.Host{Name: name}, i
+	}
+	p := &Problem{Topology: t, Tree: &pools.Tree{Root: &pools.Pool{Hosts: all}, Hosts: hosts}}
+	rate, ok := t.Bandwidth()
+	if !ok {
+		return p
+	}
+	est := make([]netmap.Estimate, n*n)
+	for i := range est {
+		est[i] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: treeLatency, Bandwidth: rate}
+	}
+	p.Snapshot = netmap.NewSnapshot(0, hosts, est)
+	return p
+}
+
+// Hosts returns the names of the hosts in rank order.
+func (p *Problem) Hosts() []string {
+	if p.Topology != nil {
+		return p.Topology.Hosts()
+	}
+	return p.Snapshot.Names()
+}
+
+func (p *Problem) collective() plan.Collective {
+	if p.Collective == "" {
+		return plan.Allgather
+	}
+	return p.Collective
+}
+
+// LargestBlock returns the bytes of the largest block.
+func (p *Problem) LargestBlock() int64 {
+	if p.collective() == plan.Allgather {
+		return slices.Max(p.Sizes)
+	}
+	if p.Alltoall.Matrix == nil {
+		return p.Alltoall.Uniform
+	}
+	var largest int64
+	for i, row := range p.Alltoall.Matrix {
+		for j, size := range row {
+			if i != j {
+				largest = max(largest, size)
+			}
+		}
+	}
+	return largest
+}
+
+// ErrNoRates is returned, wrapped, by what needs the rates of links where a switch tree
+// came without any.
+var ErrNoRates = errors.New("the switch tree has no bandwidth_mbps")
+
+// network returns the flow model of the problem, nil where rates are not known.
+func (p *Problem) network() (*plan.Network, error) {
+	switch {
+	case p.Snapshot == nil:
+		return nil, nil
+	case p.Topology != nil:
+		return plan.NetworkOfTopology(p.Topology, treeLatency)
+	}
+	return plan.NetworkOf(p.Snapshot, p.Tree.Leaves(), 1)
+}
+
+// bound returns the bound of the problem on net.
+func (p *Problem) bound(net *plan.Network) (plan.Bound, error) {
+	if p.collective() == plan.Alltoall {
+		return net.AlltoallBound(p.Alltoall)
+	}
+	return net.AllgatherBound(p.Sizes)
+}
+
+// needRates returns an error that names what asks for the rates of links if they are not known.
+func (p *Problem) needRates() error {
+	if p.Snapshot == nil {
+		return fmt.Errorf("it schedules by the rates of links: %w", ErrNoRates)
+	}
+	return nil
+}
+
+// switches returns the switch tree of the hosts. Hosts of one pool, of which nothing else is
+// known, are taken to hang on one switch.
+func (p *Problem) switches() (*plan.Topology, error) {
+	if p.Topology != nil {
+		return p.Topology, nil
+	}
+	if leaves := p.Tree.Leaves(); len(leaves) > 1 {
+		return nil, fmt.Errorf("it needs one switch tree, and these hosts are in %d pools", len(leaves))
+	}
+	hosts := p.Snapshot.Names()
+	return plan.NewTopology([]string{"switch"}, nil, hosts, make([]int, len(hosts)), 0)
+}
+
+func (p *Problem) min3() (*plan.Plan, error) {
+	if err := p.needRates(); err != nil {
+		return nil, err
+	}
+	return min3.Schedule(p.Snapshot, p.Tree, p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+}
+
+func (p *Problem) aapc() (*plan.Plan, error) {
+	t, err := p.switches()
+	if err != nil {
+		return nil, err
+	}
+	return phase.Schedule(t, p.Alltoall, p.AAPC)
+}
+
+// defaultFanout is what Tam & Wang use for 16 hosts (§5).
+const defaultFanout = 5
+
+func (p *Problem) fanout() int {
+	if p.Fanout == 0 {
+		return max(1, min(defaultFanout, len(p.Hosts())-1))
+	}
+	return p.Fanout
+}
