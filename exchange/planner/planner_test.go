@@ -145,6 +145,8 @@ func check(t *testing.T, seed uint64, p *Problem, alg Algorithm, s *Scheduled, c
 	t.Helper()
 	rules := plan.Rules{Chunked: chunk > 0 && !alg.Timed}
 	switch alg.Name {
+	case "min3+ring":
+		rules.Pools = p.Tree.Leaves()
 	case "min3":
 		rules.Pools = p.Tree.Sets()
 		if p.Links == min3.Shared {
@@ -189,7 +191,7 @@ func TestWithoutRates(t *testing.T) {
 		}
 		for _, alg := range Algorithms(c) {
 			s, err := Schedule(alg, p, 0)
-			if alg.Name == "min3" || alg.Name == "broadcast-trees" {
+			if alg.Name == "min3" || alg.Name == "min3+ring" || alg.Name == "broadcast-trees" {
 				if !errors.Is(err, ErrNoRates) {
 					t.Errorf("%s: %v, want %v", alg.Name, err, ErrNoRates)
 				}
