@@ -52,7 +52,10 @@ type Run struct {
 	Ratio    float64          `json:"bound_ratio"`
 	WANBytes map[string]int64 `json:"wan_bytes"` // IP bytes over each WAN link, "FROM→TO", by the emulator's counters
 	Verified bool             `json:"verified"`  // every rank holds every block, byte for byte
-	Error    string           `json:"error,omitempty"`
+	// Late is the share of the time, 0 to 1, for which this machine was too busy to
+	// deliver the emulated packets in time. Much of it makes Seconds too long.
+	Late  float64 `json:"late_share"`
+	Error string  `json:"error,omitempty"`
 }
 
 // A Report is what the demo found.
@@ -239,9 +242,10 @@ func allgather(ctx context.Context, g *grid.Grid, alg string, blocks [][]byte) R
 		ranks[r] = r
 	}
 	before := g.Net.Stats()
+	busy := startWatch()
 	outcomes := g.Allgather(ctx, "demo-"+alg, ranks, blocks, client.Options{Algorithm: alg})
 	after := g.Net.Stats()
-	run := Run{Algorithm: alg, WANBytes: make(map[string]int64), Verified: true}
+	run := Run{Algorithm: alg, WANBytes: make(map[string]int64), Verified: true, Late: busy.done()}
 	for i, l := range after.Links {
 		run.WANBytes[l.From+"→"+l.To] = int64(l.Delivered.Bytes - before.Links[i].Delivered.Bytes)
 	}
