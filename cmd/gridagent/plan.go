@@ -38,7 +38,8 @@ predicts the least time, the first of equals.`,
 		Example: `  gridagent plan allgather --grid configs/grids/paper-3site.yaml --size 64KiB
   gridagent plan allgather --grid grid.yaml --algorithm min3 --duplex half --size 1MiB -o json >plan.json
   gridagent plan allgather --topology cluster.json --algorithm lr3 --size 64KiB
-  gridagent plan allgather --grid grid.yaml --size-file sizes.txt`,
+  gridagent plan allgather --grid grid.yaml --size-file sizes.txt
+  gridagent plan allgather --grid grid.yaml -o svg >plan.svg`,
 		Args: cobra.NoArgs,
 	}
 	return a.planCollective(cmd, plan.Allgather)
@@ -57,6 +58,7 @@ synchronisation (--sync) hosts run out of step and messages of different phases 
 pairwise synchronisation (sender, receiver) keeps apart those that share a link.`,
 		Example: `  gridagent plan alltoall --topology cluster.json --algorithm aapc --sync receiver -o json >plan.json
   gridagent plan alltoall --topology cluster.json --algorithm aapc --sync barrier --sync-block 4 --within sender
+  gridagent plan alltoall --topology cluster.json --algorithm aapc -o mpi-c --with-main >alltoall.c
   gridagent plan alltoall --grid grid.yaml --algorithm group-shuffle --fanout 4 --size 1MiB
   gridagent plan alltoall --grid grid.yaml --size-file matrix.txt`,
 		Args: cobra.NoArgs,
@@ -73,6 +75,9 @@ func (a *app) planCollective(cmd *cobra.Command, c plan.Collective) *cobra.Comma
 	}
 	out := addPictureFlags(cmd)
 	cmd.RunE = a.command(func(*cobra.Command, []string) error {
+		if err := out.check(cmd); err != nil {
+			return err
+		}
 		if *algorithm != planner.Auto {
 			alg, err := planner.Named(c, *algorithm)
 			if err != nil {

@@ -32,10 +32,10 @@ func Algorithms(c plan.Collective) []Algorithm {
 
 var allgathers = []Algorithm{
 	{"min3", true, []string{"duplex", "links"}, (*Problem).min3},
-	{"min3+ring", false, []string{"duplex", "links"}, (*Problem).min3Ring},
 	onSwitches("lr3", ring.KindLR3),
 	onSwitches("lr2", ring.KindLR2),
 	onSwitches("lr1", ring.KindLR1),
+	{"min3+ring", false, []string{"duplex", "links"}, (*Problem).min3Ring},
 	{"mpich-g2", false, nil, func(p *Problem) (*plan.Plan, error) {
 		return baseline.MPICHG2(p.Hosts(), p.Sizes, p.Tree)
 	}},

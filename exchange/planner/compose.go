@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/ring"
 	"github.com/gridagent/gridagent/min3"
 )
 
@@ -12,6 +13,8 @@ import (
 // Min3, and inside each leaf, where all hosts are alike, a logical ring. Gupta & Vadhiyar
 // find that Min3 loses to other algorithms inside one cluster (HPDC 2007, §6.3), where
 // Faraj, Patarasuk & Yuan's ring is optimal on any switch tree.
+//
+// Where the switches of the cluster are known the ring is LR3's, else in the order of ranks.
 //
 // Every block goes round the leaf from the host that contributes it, or by which it enters, so
 // that each ring link carries each block once, and Min3's transfers to other pools find
@@ -26,6 +29,10 @@ func (p *Problem) min3Ring() (*plan.Plan, error) {
 		return nil, err
 	}
 	c := composer{from: made, leaves: p.Tree.Leaves(), leaf: make([]int, len(made.Hosts))}
+	if p.Topology != nil { // one leaf, and how its ring runs matters
+		order, _ := ring.LR3(p.Topology)
+		c.leaves = [][]int{order}
+	}
 	for k, hosts := range c.leaves {
 		for _, h := range hosts {
 			c.leaf[h] = k
@@ -92,11 +99,11 @@ func (c *composer) compose() *plan.Plan {
 
 // round sends a block round the leaf of host, which has it at a time.
 func (c *composer) round(host, origin int, at float64) {
-	ring := c.leaves[c.leaf[host]]
-	first := slices.Index(ring, host)
-	for hop := 1; hop < len(ring); hop++ {
+	order := c.leaves[c.leaf[host]]
+	first := slices.Index(order, host)
+	for hop := 1; hop < len(order); hop++ {
 		c.moves = append(c.moves, move{
-			src: ring[(first+hop-1)%len(ring)], dst: ring[(first+hop)%len(ring)],
+			src: order[(first+hop-1)%len(order)], dst: order[(first+hop)%len(order)],
 			origin: origin, at: at, hop: hop,
 		})
 	}

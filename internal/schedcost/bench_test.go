@@ -18,7 +18,7 @@ func BenchmarkCost(b *testing.B) {
 				b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 					once, err := s.prepare(n)
 					if err != nil {
-						b.Skip(err)
+						b.Fatal(err)
 					}
 					measure(b, once)
 				})
