@@ -19,9 +19,25 @@ func TestFairShare(t *testing.T) {
 		for i := range flows {
 			flows[i] = &flow{ceiling: math.Exp(rng.Float64() * 10), resources: rng.Perm(len(capacity))[:1+rng.IntN(min(3, len(capacity)))]}
 		}
+		// Flows begin and end in random order; shares are divided among those that are touched.
 		s := newFairShare(capacity, flows)
-		s.divide(flows[:1+len(flows)/2])
-		s.divide(flows) // nothing is left over from the first time
+		on := make([]bool, len(flows))
+		for step := range 3 * len(flows) {
+			k := rng.IntN(len(flows))
+			if step >= 2*len(flows) {
+				k = step - 2*len(flows)
+				if on[k] {
+					continue
+				}
+			}
+			if on[k] {
+				s.remove(flows[k])
+			} else {
+				s.add(flows[k])
+			}
+			on[k] = !on[k]
+			s.divide(s.touched(flows[k : k+1]))
+		}
 		load, fastest := make([]float64, len(capacity)), make([]float64, len(capacity))
 		for _, f := range flows {
 			for _, r := range f.resources {

@@ -15,12 +15,12 @@ type simulation struct {
 	pairs  []*flow // ordered pairs of hosts with transfers, by first use in queue order
 	active []*flow // those that send now: a heap, the one that is done first on top
 
-	share   *fairShare // resources are N ports out, N ports in, P×P pipes, trunks
-	changed bool       // the set of active flows is not the one that rates were computed for
-	events  eventQueue
-	net     *Network
-	pools   int
-	result  *SimResult
+	share  *fairShare // resources are N ports out, N ports in, P×P pipes, trunks
+	struck []*flow    // began or ended since rates were computed
+	events eventQueue
+	net    *Network
+	pools  int
+	result *SimResult
 }
 
 // A job is the progress of one transfer.
@@ -55,10 +55,14 @@ type flow struct {
 	src, dst  int
 	queue     []int // jobs in sending order
 	resources []int
+	at        []int // per resource, while active: the place among its flows
+	visited   int   // the latest search of fairShare that came by
+	rank      int   // by ceiling
 	ceiling   float64
 	pool      int // index into PoolBytes
 
 	sending bool
+	place   int     // in the heap of active flows
 	job     int     // whose chunk is under way
 	left    float64 // bytes of the chunk under way, when rate was last set
 	rate    float64
@@ -91,14 +95,16 @@ func (s *simulation) run() {
 // ways differ in the last digits, and each would cost a redivision of all rates.
 func (s *simulation) horizon() float64 { return s.now * (1 + 1e-12) }
 
-// allot redivides rates if the set of active flows has changed.
+// allot redivides rates among the flows that are touched by those that began or ended.
 func (s *simulation) allot() {
-	if !s.changed {
+	if len(s.struck) == 0 {
 		return
 	}
-	s.changed = false
-	s.share.divide(s.active)
-	for _, f := range s.active {
+	touched := s.share.touched(s.struck)
+	s.struck = s.struck[:0]
+	s.share.divide(touched)
+	all := len(touched) > len(s.active)/8 // then the heap is made anew
+	for _, f := range touched {
 		if math.Abs(f.share-f.rate) <= 1e-12*f.rate {
 			continue // keep the instant exact
 		}
@@ -107,10 +113,24 @@ func (s *simulation) allot() {
 		}
 		f.rate = f.share
 		f.done = s.now + f.left/f.rate
+		if !all {
+			s.fix(f.place)
+		}
 	}
-	for i := len(s.active)/2 - 1; i >= 0; i-- {
-		s.sink(i)
+	if all {
+		for i := len(s.active)/2 - 1; i >= 0; i-- {
+			s.sink(i)
+		}
 	}
+}
+
+// fix restores the heap of active flows, in which only the one at place i may stand wrong.
+func (s *simulation) fix(i int) {
+	for i > 0 && s.active[i].done < s.active[(i-1)/2].done {
+		s.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	s.sink(i)
 }
 
 // sink restores the heap of active flows below place i.
@@ -125,9 +145,14 @@ func (s *simulation) sink(i int) {
 		if first == i {
 			return
 		}
-		s.active[i], s.active[first] = s.active[first], s.active[i]
+		s.swap(i, first)
 		i = first
 	}
+}
+
+func (s *simulation) swap(i, j int) {
+	s.active[i], s.active[j] = s.active[j], s.active[i]
+	s.active[i].place, s.active[j].place = i, j
 }
 
 // finish ends the chunks that have been sent by now and lets their flows go on.
@@ -140,12 +165,17 @@ func (s *simulation) finish() {
 		if s.begin(f); f.sending { // the same flow goes on: its share is the same
 			f.rate = rate
 			f.done = s.now + f.left/rate
-		} else {
-			last := len(s.active) - 1
-			s.active[0], s.active = s.active[last], s.active[:last]
-			s.changed = true
+			s.fix(0)
+			continue
 		}
-		s.sink(0)
+		last := len(s.active) - 1
+		s.swap(0, last)
+		s.active = s.active[:last]
+		if last > 0 {
+			s.fix(0)
+		}
+		s.share.remove(f)
+		s.struck = append(s.struck, f)
 	}
 }
 
@@ -177,8 +207,10 @@ func (s *simulation) wake(f *flow) {
 		return
 	}
 	if s.begin(f); f.sending {
+		f.place = len(s.active)
 		s.active = append(s.active, f) // at the bottom of the heap: without a rate it is never done
-		s.changed = true
+		s.share.add(f)
+		s.struck = append(s.struck, f)
 	}
 }
 
