@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// SetLink changes a link while it runs. change gets the link as it is and edits it;
+// SetLink changes a link or trunk while it runs. change gets the link as it is and edits it;
 // it must not call the network. What is left of the packet in transmission goes at the
 // new rate, queued packets too; those on the wire keep their delay, and those behind do not
 // overtake them unless Reorder is set. A smaller queue drops nobody who waits already.
@@ -26,7 +26,7 @@ func (n *Network) SetLink(from, to string, change func(*Link)) error {
 	})
 }
 
-// Link returns a link as it is now.
+// Link returns a link or trunk as it is now.
 func (n *Network) Link(from, to string) (Link, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,8 +52,8 @@ func (n *Network) SetHostRate(host string, r Rate) error {
 	})
 }
 
-// Cut cuts the links between two sites, in both directions, at the near end: what
-// is on the wire arrives, what waits or comes is dropped.
+// Cut cuts the links or trunks between two sites, in both directions, at the near end:
+// what is on the wire arrives, what waits or comes is dropped. Packets do not find another way.
 func (n *Network) Cut(a, b string) error { return n.setCut(a, b, true) }
 
 // Heal undoes Cut.

@@ -45,6 +45,14 @@ type Config struct {
 	Sites []Site // at least one, at most 255
 	Links []Link // directed; at most one for each ordered pair of sites
 
+	// Trunks are directed cables between the switches of two sites. Packets between sites
+	// without a link of their own go over trunks, the fewest that lead there; which of several
+	// ways that are as short depends on the order here alone. Each trunk stores a packet
+	// whole, queues it and sends it on as a pipe does; its Latency is that of the cable and adds
+	// up over the way, with half the latency of the site at either end. A Queue of 0 is that
+	// of a switch port, 256 packets. A pair of sites has a link or a trunk, not both.
+	Trunks []Link
+
 	// Seed seeds loss and jitter. Zero is a seed like any other.
 	Seed uint64
 
@@ -173,23 +181,41 @@ func (c *Config) check() error {
 			hosts[h] = s.Name
 		}
 	}
-	seen := map[[2]string]bool{}
+	seen := map[[2]string]string{}
 	for i := range c.Links {
-		l := &c.Links[i]
-		switch {
-		case !sites[l.From]:
-			return fmt.Errorf("link %s→%s: no site %q", l.From, l.To, l.From)
-		case !sites[l.To]:
-			return fmt.Errorf("link %s→%s: no site %q", l.From, l.To, l.To)
-		case l.From == l.To:
-			return fmt.Errorf("link %s→%s: leads to its own site", l.From, l.To)
-		case seen[[2]string{l.From, l.To}]:
-			return fmt.Errorf("link %s→%s: given twice", l.From, l.To)
+		if err := c.Links[i].checkAs("link", sites, seen); err != nil {
+			return err
 		}
-		seen[[2]string{l.From, l.To}] = true
-		if err := l.check(); err != nil {
-			return fmt.Errorf("link %s→%s: %w", l.From, l.To, err)
+	}
+	for i := range c.Trunks {
+		if err := c.Trunks[i].checkAs("trunk", sites, seen); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkAs checks l, a link or trunk between two of sites, and notes its kind in seen.
+func (l *Link) checkAs(kind string, sites map[string]bool, seen map[[2]string]string) error {
+	pair := [2]string{l.From, l.To}
+	var err error
+	switch {
+	case !sites[l.From]:
+		err = fmt.Errorf("no site %q", l.From)
+	case !sites[l.To]:
+		err = fmt.Errorf("no site %q", l.To)
+	case l.From == l.To:
+		err = errors.New("leads to its own site")
+	case seen[pair] == kind:
+		err = errors.New("given twice")
+	case seen[pair] != "":
+		err = fmt.Errorf("there is a %s already, and packets would not know which to take", seen[pair])
+	default:
+		seen[pair] = kind
+		err = l.check()
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s→%s: %w", kind, l.From, l.To, err)
 	}
 	return nil
 }

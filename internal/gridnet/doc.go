@@ -8,6 +8,7 @@
 //	egress port of the sender        site rate, drop-tail queue, send buffer of the socket
 //	  same site:  the switch         site latency
 //	  other site: directed WAN pipe  ceiling per flow → drop-tail queue → rate, token bucket → loss → latency, jitter
+//	          or: trunks, one by one  each as a WAN pipe; between two switches of a tree
 //	ingress port of the receiver     site rate, drop-tail queue, receive buffer of the socket
 //
 // Ports and pipes store a packet whole and then send it at their rate. Rates
@@ -18,6 +19,10 @@
 // A WAN pipe is one bottleneck for all flows between two sites, as the shared
 // links of Gupta & Vadhiyar (HPDC 2007, Table 2) are; that many flows may get
 // more than one (§3 there) is the ceiling per flow, [Link.FlowRate].
+//
+// Trunks make a tree of switches out of sites ([Config.Trunks], [FromTopology]): full-duplex
+// cables between store-and-forward switches, shared by all whose way leads over them, as
+// Faraj & Yuan (IPDPS 2005, §2) have them.
 //
 // All events are applied in the total order (time, source, destination, sequence),
 // in virtual time (a testing/synctest bubble) as in real time; random choices come

@@ -160,8 +160,13 @@ func (n *Network) Stats() Stats {
 		n.catchUp()
 	}
 	s := Stats{At: n.world.now}
-	for _, p := range n.world.pipes {
-		s.Links = append(s.Links, LinkStats{From: p.link.From, To: p.link.To, Traffic: p.Traffic})
+	for i, p := range n.world.pipes {
+		l := LinkStats{From: p.link.From, To: p.link.To, Traffic: p.Traffic}
+		if i < n.world.links {
+			s.Links = append(s.Links, l)
+		} else {
+			s.Trunks = append(s.Trunks, l)
+		}
 	}
 	for _, h := range n.world.hosts {
 		s.Hosts = append(s.Hosts, HostStats{Host: h.name, Site: h.site, Egress: h.out, Ingress: h.in, Loopback: h.local})

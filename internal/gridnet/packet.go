@@ -12,7 +12,7 @@ const (
 	stageEgress  stage = iota // its last bit leaves the sender's port
 	stagePaced                // its flow's ceiling lets it go
 	stageWire                 // its last bit leaves the WAN pipe's bottleneck
-	stageSwitch               // it reaches the switch of the receiver's site
+	stageSwitch               // it reaches the next switch, or from the last one its receiver's port
 	stageIngress              // its last bit leaves the receiver's port
 	stageSocket               // it is handed to the socket
 )
@@ -29,9 +29,11 @@ type packet struct {
 	stage    stage
 	sender   *Conn
 	from, to *host
-	pipe     *pipe // nil within a site
-	flow     *flow // nil without a ceiling
-	size     int   // IP bytes
+	pipe     *pipe         // that it is in; nil within a site
+	ahead    []*pipe       // the trunks that follow
+	tail     time.Duration // from the last switch to the receiver, once it has crossed trunks
+	flow     *flow         // nil without a ceiling
+	size     int           // IP bytes
 	payload  int
 	data     [MaxPayload]byte
 }

@@ -33,7 +33,7 @@ func (w *world) step(p *packet) {
 		p.pipe.port.next(&w.events, w.now)
 		w.leaveBottleneck(p)
 	case stageSwitch:
-		w.arrive(p)
+		w.forward(p)
 	case stageIngress:
 		h := p.to
 		h.ingress.next(&w.events, w.now)
@@ -72,7 +72,7 @@ func (w *world) send(c *Conn, payload []byte, to netip.AddrPort) {
 	switch {
 	case p.size > MTU:
 		w.drop(p, &h.out, TooBig)
-	case p.to == nil || (p.to.siteIndex != h.siteIndex && p.pipe == nil):
+	case p.to == nil || (p.to.siteIndex != h.siteIndex && p.pipe == nil && p.ahead == nil):
 		w.drop(p, &h.out, NoRoute)
 	case !h.egress.offer(&w.events, w.now, p):
 		w.drop(p, &h.out, QueueFull)
@@ -93,9 +93,10 @@ func (w *world) packet(c *Conn, payload []byte, to netip.AddrPort) *packet {
 	c.seq++
 	p.src, p.dst, p.seq = c.endpoint, toEndpoint(to), c.seq
 	p.index, p.next, p.flow = -1, nil, nil
-	p.sender, p.from, p.to, p.pipe = c, c.host, w.ips[to.Addr()], nil
+	p.sender, p.from, p.to, p.pipe, p.ahead, p.tail = c, c.host, w.ips[to.Addr()], nil, nil, 0
 	if p.to != nil {
-		p.pipe = w.routes[[2]int{p.from.siteIndex, p.to.siteIndex}]
+		from, to := p.from.siteIndex, p.to.siteIndex
+		p.pipe, p.ahead = w.routes[[2]int{from, to}], w.ways[from][to]
 	}
 	p.size, p.payload = len(payload)+HeaderBytes, copy(p.data[:], payload)
 	return p
@@ -114,10 +115,38 @@ func (w *world) leaveHost(p *packet) {
 		return
 	}
 	h.out.leave(p)
-	if p.pipe == nil {
+	switch {
+	case p.pipe != nil:
+		w.enterPipe(p)
+	case p.ahead != nil:
+		p.tail = p.to.latency - p.to.latency/2
+		w.later(p, stageSwitch, w.now+h.latency/2)
+	default:
 		w.later(p, stageSwitch, w.now+h.latency)
-		return
 	}
+}
+
+// forward takes p on at a switch: over the next trunk, or to its receiver.
+func (w *world) forward(p *packet) {
+	if p.pipe != nil {
+		p.pipe.leave(p)
+		p.pipe = nil
+	}
+	switch {
+	case len(p.ahead) > 0:
+		p.pipe, p.ahead = p.ahead[0], p.ahead[1:]
+		w.enterPipe(p)
+	case p.tail > 0:
+		at := w.now + p.tail
+		p.tail = 0
+		w.later(p, stageSwitch, at)
+	default:
+		w.arrive(p)
+	}
+}
+
+// enterPipe puts p before the bottleneck of p.pipe.
+func (w *world) enterPipe(p *packet) {
 	q := p.pipe
 	q.enter(p)
 	if q.cut {
@@ -165,9 +194,6 @@ func (w *world) leaveBottleneck(p *packet) {
 
 // arrive puts p before the port of its receiver.
 func (w *world) arrive(p *packet) {
-	if p.pipe != nil {
-		p.pipe.leave(p)
-	}
 	h := p.to
 	h.in.enter(p)
 	switch {

@@ -12,7 +12,7 @@ type Reason uint8
 // The reasons, in the order in which a packet meets them.
 const (
 	TooBig      Reason = iota // larger than MTU
-	NoRoute                   // no such host, or no link between the two sites
+	NoRoute                   // no such host, or neither link nor trunks between the two sites
 	QueueFull                 // drop-tail, at a port or pipe
 	CeilingFull               // the queue of the flow's own, under [Link.FlowRate]
 	Lost                      // by chance, [Link.Loss]
@@ -66,8 +66,8 @@ func (t *Traffic) Lost() Count {
 	return sum
 }
 
-// LinkStats is the traffic of one directed WAN pipe, from the entry of its queue to
-// the receiver's switch.
+// LinkStats is the traffic of one directed WAN pipe or trunk, from the entry of its queue
+// to the switch at its far end.
 type LinkStats struct {
 	From, To string // sites
 	Traffic
@@ -82,16 +82,19 @@ type HostStats struct {
 
 // Stats are the counters of a network at one instant, in the order of the [Config].
 type Stats struct {
-	At    time.Duration // since the network began
-	Links []LinkStats
-	Hosts []HostStats
+	At     time.Duration // since the network began
+	Links  []LinkStats
+	Trunks []LinkStats
+	Hosts  []HostStats
 }
 
-// Link returns the counters of the link between two sites, and whether there is one.
+// Link returns the counters of the link or trunk between two sites, and whether there is one.
 func (s *Stats) Link(from, to string) (LinkStats, bool) {
-	for _, l := range s.Links {
-		if l.From == from && l.To == to {
-			return l, true
+	for _, list := range [][]LinkStats{s.Links, s.Trunks} {
+		for _, l := range list {
+			if l.From == from && l.To == to {
+				return l, true
+			}
 		}
 	}
 	return LinkStats{}, false
@@ -113,7 +116,7 @@ type Kind uint8
 // The kinds of events.
 const (
 	Sent      Kind = iota // a socket handed it to the host
-	Crossed               // its last bit left the bottleneck of a WAN pipe, and it was not lost there
+	Crossed               // its last bit left the bottleneck of a WAN pipe or trunk, and it was not lost there
 	Delivered             // it lies in the receiver's socket
 	Dropped               // see Reason
 )

@@ -1,6 +1,7 @@
 package gridnet
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -15,8 +16,11 @@ type world struct {
 	hosts  []*host
 	names  map[string]*host
 	ips    map[netip.Addr]*host
-	pipes  []*pipe
-	routes map[[2]int]*pipe // by indices of sites
+	pipes  []*pipe          // links, then trunks
+	links  int              // how many of pipes are links
+	routes map[[2]int]*pipe // links, by indices of sites
+	trunks map[[2]int]*pipe // likewise
+	ways   [][][]*pipe      // [from][to]: the trunks from one site to another; nil where there is a link or none lead
 	sites  map[string]int
 	tap    func(Event)
 	spare  *packet // list of packets for reuse
@@ -39,7 +43,7 @@ type host struct {
 	earliest time.Duration // of the next packet at its sockets: jitter keeps the order
 }
 
-// A pipe is the directed path between two sites.
+// A pipe is the directed path between two sites, or a trunk between two switches.
 type pipe struct {
 	link  Link
 	cut   bool
@@ -57,6 +61,8 @@ func newWorld(cfg *Config) *world {
 		names:  map[string]*host{},
 		ips:    map[netip.Addr]*host{},
 		routes: map[[2]int]*pipe{},
+		trunks: map[[2]int]*pipe{},
+		links:  len(cfg.Links),
 		sites:  map[string]int{},
 		tap:    cfg.OnPacket,
 	}
@@ -81,19 +87,30 @@ func newWorld(cfg *Config) *world {
 		}
 	}
 	for _, l := range cfg.Links {
-		from, to := w.sites[l.From], w.sites[l.To]
-		p := &pipe{
-			link:  l,
-			pacer: pacer{rate: l.FlowRate, limit: l.flowQueue(), flows: map[flowKey]*flow{}},
-			port: port{rate: l.Rate, limit: l.queue(), done: stageWire,
-				shape: newBucket(l.ShapeRate, l.ShapeBurst, 0)},
-			loss:   newRand(cfg.Seed, 1, from<<8|to),
-			jitter: newRand(cfg.Seed, 2, from<<8|to),
-		}
-		w.pipes = append(w.pipes, p)
-		w.routes[[2]int{from, to}] = p
+		pair := [2]int{w.sites[l.From], w.sites[l.To]}
+		w.routes[pair] = w.addPipe(cfg.Seed, l, pair)
 	}
+	for _, l := range cfg.Trunks {
+		l.Queue = orDefault(l.Queue, defaultIngressQueue)
+		pair := [2]int{w.sites[l.From], w.sites[l.To]}
+		w.trunks[pair] = w.addPipe(cfg.Seed, l, pair)
+	}
+	w.findWays(len(cfg.Sites))
 	return w
+}
+
+// addPipe makes the pipe of l between the sites of pair, which has no other.
+func (w *world) addPipe(seed uint64, l Link, pair [2]int) *pipe {
+	p := &pipe{
+		link:  l,
+		pacer: pacer{rate: l.FlowRate, limit: l.flowQueue(), flows: map[flowKey]*flow{}},
+		port: port{rate: l.Rate, limit: l.queue(), done: stageWire,
+			shape: newBucket(l.ShapeRate, l.ShapeBurst, 0)},
+		loss:   newRand(seed, 1, pair[0]<<8|pair[1]),
+		jitter: newRand(seed, 2, pair[0]<<8|pair[1]),
+	}
+	w.pipes = append(w.pipes, p)
+	return p
 }
 
 // newRand gives each pipe and host a sequence of its own: traffic elsewhere does not change it.
@@ -109,10 +126,12 @@ func (w *world) host(name string) (*host, error) {
 	return h, nil
 }
 
+// pipe returns the link or trunk from one site to another.
 func (w *world) pipe(from, to string) (*pipe, error) {
 	i, okFrom := w.sites[from]
 	j, okTo := w.sites[to]
-	if p := w.routes[[2]int{i, j}]; p != nil && okFrom && okTo {
+	pair := [2]int{i, j}
+	if p := cmp.Or(w.routes[pair], w.trunks[pair]); p != nil && okFrom && okTo {
 		return p, nil
 	}
 	return nil, fmt.Errorf("no link %s→%s", from, to)

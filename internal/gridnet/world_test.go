@@ -120,6 +120,12 @@ func smallGrid(tap func(Event)) Config {
 // FuzzWorld does what the bytes say to a small grid, four a step, and audits it: nothing
 // is lost without a reason, no time runs backwards, no datagram arrives twice, and flows keep their order.
 func FuzzWorld(f *testing.F) {
+	addScripts(f)
+	f.Fuzz(func(t *testing.T, script []byte) { play(t, script, smallGrid) })
+}
+
+// addScripts seeds a fuzz test with random scripts.
+func addScripts(f *testing.F) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 4*rng.IntN(400))
@@ -128,70 +134,72 @@ func FuzzWorld(f *testing.F) {
 		}
 		f.Add(script)
 	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		var last time.Duration
-		type way struct{ src, dst netip.AddrPort }
-		newest := map[way]uint64{}
-		var b *lab
-		b = newLab(t, smallGrid(func(e Event) {
-			if e.At < last {
-				t.Fatalf("%v happens after %v", e, last)
-			}
-			last = e.At
-			if e.Kind != Delivered {
-				return
-			}
-			w := way{e.Src, e.Dst}
-			from, to := b.ips[e.Src.Addr()].site, b.ips[e.Dst.Addr()].site
-			if e.Seq <= newest[w] && !(from == "c" && to == "a") {
-				t.Fatalf("%v arrives after #%d", e, newest[w])
-			}
-			newest[w] = e.Seq
-		}))
-		for i := 0; len(script) >= 4 && i < 400; i++ {
-			op, x, y, z := script[0], int(script[1]), int(script[2]), script[3]
-			script = script[4:]
-			n, l := len(b.socks), len(b.pipes)
-			switch op % 16 {
-			case 0:
-				p := b.pipes[x%l]
-				link := p.link
-				// Rates from 0 (no limit) to 65 MB/s, each with and without ceiling and bucket.
-				link.Rate, link.FlowRate = Rate(x*y*1000), Rate(int(z)*1000)
-				link.Latency = time.Duration(y) * time.Millisecond
-				link.ShapeRate, link.ShapeBurst = 0, 0
-				if z%2 == 1 {
-					link.ShapeRate, link.ShapeBurst = Rate(1+y)*1000, MTU+100*x
-				}
-				if err := link.check(); err != nil {
-					t.Fatal(err)
-				}
-				b.setLink(p, link)
-			case 1:
-				b.pipes[x%l].cut = y%3 == 0
-			case 2:
-				b.hosts[x%n].cut = y%3 == 0
-			case 3:
-				b.powerOff(b.hosts[x%n])
-			case 4:
-				b.setRate(b.hosts[x%n], Rate(y)*1e5)
-			case 5, 6, 7, 8:
-				b.advance(b.now + time.Duration(x)*time.Duration(y)*time.Microsecond)
-			default:
-				b.send(x%n, y%n, int(z)*7)
-			}
-			if err := b.audit(); err != nil {
-				t.Fatalf("step %d, %v after the start: %v", i, b.now, err)
-			}
+}
+
+// play does what script says to the network of config.
+func play(t *testing.T, script []byte, config func(tap func(Event)) Config) {
+	var last time.Duration
+	type way struct{ src, dst netip.AddrPort }
+	newest := map[way]uint64{}
+	var b *lab
+	b = newLab(t, config(func(e Event) {
+		if e.At < last {
+			t.Fatalf("%v happens after %v", e, last)
 		}
-		b.advance(b.now + 1000*time.Hour)
-		if len(b.events) != 0 {
-			t.Fatalf("%d packets never arrive, the next one at %v", len(b.events), b.events[0].at)
+		last = e.At
+		if e.Kind != Delivered {
+			return
+		}
+		w := way{e.Src, e.Dst}
+		from, to := b.ips[e.Src.Addr()].site, b.ips[e.Dst.Addr()].site
+		if e.Seq <= newest[w] && !(from == "c" && to == "a") {
+			t.Fatalf("%v arrives after #%d", e, newest[w])
+		}
+		newest[w] = e.Seq
+	}))
+	for i := 0; len(script) >= 4 && i < 400; i++ {
+		op, x, y, z := script[0], int(script[1]), int(script[2]), script[3]
+		script = script[4:]
+		n, l := len(b.socks), len(b.pipes)
+		switch op % 16 {
+		case 0:
+			p := b.pipes[x%l]
+			link := p.link
+			// Rates from 0 (no limit) to 65 MB/s, each with and without ceiling and bucket.
+			link.Rate, link.FlowRate = Rate(x*y*1000), Rate(int(z)*1000)
+			link.Latency = time.Duration(y) * time.Millisecond
+			link.ShapeRate, link.ShapeBurst = 0, 0
+			if z%2 == 1 {
+				link.ShapeRate, link.ShapeBurst = Rate(1+y)*1000, MTU+100*x
+			}
+			if err := link.check(); err != nil {
+				t.Fatal(err)
+			}
+			b.setLink(p, link)
+		case 1:
+			b.pipes[x%l].cut = y%3 == 0
+		case 2:
+			b.hosts[x%n].cut = y%3 == 0
+		case 3:
+			b.powerOff(b.hosts[x%n])
+		case 4:
+			b.setRate(b.hosts[x%n], Rate(y)*1e5)
+		case 5, 6, 7, 8:
+			b.advance(b.now + time.Duration(x)*time.Duration(y)*time.Microsecond)
+		default:
+			b.send(x%n, y%n, int(z)*7)
 		}
 		if err := b.audit(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("step %d, %v after the start: %v", i, b.now, err)
 		}
-	})
+	}
+	b.advance(b.now + 1000*time.Hour)
+	if len(b.events) != 0 {
+		t.Fatalf("%d packets never arrive, the next one at %v", len(b.events), b.events[0].at)
+	}
+	if err := b.audit(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The event machine agrees with the recursion of a queue: a transmission begins when the

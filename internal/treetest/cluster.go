@@ -1,0 +1,136 @@
+package treetest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/shuffle"
+	"github.com/gridagent/gridagent/internal/gridnet"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
+)
+
+// Config says where plans run.
+type Config struct {
+	Net gridnet.Config
+	// Path is what engines believe of the way between two hosts, see [exchange.Config]. Nil
+	// means nothing, which is what agents say of a round trip below 2 ms.
+	Path func(from, to string) exchange.Path
+}
+
+// A Cluster is an engine on every host of a network, all connected with one another.
+type Cluster struct {
+	net     *gridnet.Network
+	t       *testing.T // of the bubble
+	engines map[string]*exchange.Engine
+	runs    uint64
+}
+
+// Run runs f in a bubble on a cluster whose hosts are all connected. When f has returned
+// it ends the cluster; what is left over fails the test.
+func Run(t *testing.T, cfg Config, f func(c *Cluster)) {
+	t.Helper()
+	gridtest.Run(t, cfg.Net, func(t *testing.T, n *gridnet.Network) {
+		var hosts []string
+		for _, s := range cfg.Net.Sites {
+			hosts = append(hosts, s.Hosts...)
+		}
+		c := &Cluster{net: n, t: t, engines: make(map[string]*exchange.Engine)}
+		stop := c.start(hosts, cfg.Path)
+		defer stop()
+		c.connect(hosts)
+		f(c)
+	})
+}
+
+// start starts an endpoint and an engine on every host. The function that it returns ends
+// them and waits for that.
+func (c *Cluster) start(hosts []string, path func(from, to string) exchange.Path) (stop func()) {
+	var endpoints []*lane.Endpoint
+	fail := func(err error) {
+		for _, ep := range endpoints {
+			ep.Close()
+		}
+		c.t.Fatal(err)
+	}
+	// Inside the bubble, whose clock starts in 2000.
+	authority, err := identity.NewAuthority("tree", time.Now(), rand.Reader)
+	if err != nil {
+		fail(err)
+	}
+	addrs := make(map[string]net.Addr, len(hosts)) // complete before anybody runs
+	for _, h := range hosts {
+		cred, err := credentials(authority, h)
+		if err != nil {
+			fail(err)
+		}
+		conn := gridtest.Listen(c.t, c.net, h)
+		addrs[h] = conn.LocalAddr()
+		ep, err := lane.New(lane.Config{
+			Conn: conn, Credentials: cred,
+			Resolve: func(name string) (net.Addr, bool) { a, ok := addrs[name]; return a, ok },
+		})
+		if err != nil {
+			fail(err)
+		}
+		engine := exchange.Config{Self: h, Open: exchange.OpenOver(ep)}
+		if path != nil {
+			engine.Path = func(to string) exchange.Path { return path(h, to) }
+		}
+		if c.engines[h], err = exchange.New(engine); err != nil {
+			fail(err)
+		}
+		ep.HandleStreams(lane.StreamData, c.engines[h].AcceptLane)
+		endpoints = append(endpoints, ep)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for i, ep := range endpoints {
+		running.Go(func() {
+			if err := ep.Run(ctx); err != nil {
+				c.t.Errorf("%s: %v", hosts[i], err)
+			}
+		})
+	}
+	return func() { cancel(); running.Wait() }
+}
+
+func credentials(a *identity.Authority, host string) (lane.Credentials, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return lane.Credentials{}, err
+	}
+	der, err := a.Issue(host, &key.PublicKey, time.Now())
+	if err != nil {
+		return lane.Credentials{}, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(a.Cert)
+	return lane.Credentials{
+		Certificate: tls.Certificate{Certificate: [][]byte{der, a.Cert.Raw}, PrivateKey: key},
+		Roots:       roots,
+	}, nil
+}
+
+// connect connects every two hosts, by an exchange of no bytes; agents keep such
+// connections between collectives. It goes in rounds: all at once the hosts would fill the queues
+// of a slow link with handshakes.
+func (c *Cluster) connect(hosts []string) {
+	c.t.Helper()
+	p, err := shuffle.Shift(hosts, plan.AlltoallSizes{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Run(p)
+}
