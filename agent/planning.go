@@ -80,17 +80,17 @@ func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan,
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	s, err := planner.Schedule(alg, &planner.Problem{
+	problem := &planner.Problem{
 		Snapshot: snap, Tree: tree, Sizes: r.Sizes,
 		Options: planner.Options{Links: min3.Shared}, // real links are
-	},
-		int64(exchange.DefaultChunk(slices.Max(r.Sizes))))
+	}
+	s, err := planner.Schedule(alg, problem, int64(exchange.DefaultChunk(slices.Max(r.Sizes))))
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	rules := plan.Rules{Chunked: !alg.Timed}
+	var rules plan.Rules
 	if name == defaultAlgorithm {
-		rules.Pools = tree.Leaves()
+		rules.Pools = problem.Clusters()
 	}
 	if err := plan.Verify(s.Plan, rules); err != nil {
 		return nil, group.Planned{}, fmt.Errorf("%s made a plan that is wrong: %w", name, err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gridagent/gridagent/exchange/plan"
-	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -33,10 +32,9 @@ func explainBound(b plan.Bound, hosts, names []string) string {
 	return fmt.Sprintf("%s: %s %s at %s Mbit/s", formatSeconds(b.Seconds), formatBytes(b.Bytes), into, significant(b.Rate.Mbps()))
 }
 
-// poolNames names the leaf pools: by their site where it is the pool's own, else by the
+// poolNames names pools that share no host: by their site where it is the pool's own, else by the
 // first host.
-func poolNames(s *netmap.Snapshot, tree *pools.Tree) []string {
-	leaves := tree.Leaves()
+func poolNames(s *netmap.Snapshot, leaves [][]int) []string {
 	of := make(map[string]int) // site -> number of leaf pools that hold one of its hosts
 	for _, leaf := range leaves {
 		seen := make(map[string]bool)

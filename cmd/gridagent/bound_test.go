@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gridagent/gridagent/exchange/plan"
-	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -30,12 +29,7 @@ func TestPoolNames(t *testing.T) {
 		{"no labels", []string{"", "", ""}, [][]int{{0, 1}, {2}}, []string{"a", "c"}},
 	}
 	for _, tt := range tests {
-		root := &pools.Pool{}
-		for _, l := range tt.leaves {
-			root.Hosts = append(root.Hosts, l...)
-			root.Children = append(root.Children, &pools.Pool{Hosts: l})
-		}
-		if got := poolNames(testSnapshot(tt.sites...), &pools.Tree{Root: root}); !slices.Equal(got, tt.want) {
+		if got := poolNames(testSnapshot(tt.sites...), tt.leaves); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -17,6 +17,9 @@ import (
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
+// maxDemoBytes bounds what the ranks of a demo hold together.
+const maxDemoBytes = 4 << 30
+
 // demoAlgorithms run unless --algorithms says otherwise.
 var demoAlgorithms = []string{"min3", "magpie", "ring"}
 
@@ -47,6 +50,13 @@ The exit status is 1 if any rank gets a wrong byte.`,
 		g, err := demoGrid(*gridPath, *hosts)
 		if err != nil {
 			return err
+		}
+		if len(*algorithms) == 0 {
+			return usagef("--algorithms: want at least one of %s", strings.Join(planner.Names(plan.Allgather), ", "))
+		}
+		if n := int64(len(g.Hosts())); int64(size) > maxDemoBytes/(n*n) {
+			return usagef("--size %s: the results of %d hosts in this one process would be more than %s; want at most %s",
+				formatBytes(int64(size)), n, formatBytes(int64(maxDemoBytes)), formatBytes(maxDemoBytes/(n*n)))
 		}
 		for _, name := range *algorithms {
 			if _, err := planner.Named(plan.Allgather, name); err != nil {

@@ -47,7 +47,7 @@ func (a *app) printPicture(s *planner.Scheduled, p *planner.Problem, f *pictureF
 		return fmt.Errorf("a picture needs times: %w", planner.ErrNoRates)
 	}
 	pool := make([]int, len(s.Plan.Hosts))
-	for k, hosts := range p.Tree.Leaves() {
+	for k, hosts := range p.Clusters() {
 		for _, h := range hosts {
 			pool[h] = k
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 )
@@ -31,7 +32,8 @@ when the links are shared pipes.
 
 The times in the plans of min3 and broadcast-trees are those of the papers' cost model, in
 which every pair of hosts has its own link. The other algorithms have no cost model:
-their times are the simulator's. Without bandwidth_mbps in a switch-tree file there are none.
+their times are the simulator's, for whole blocks and to the letter of the plan. What it
+calls simulated is the run by agents: chunk by chunk, as gridagent simulate has it. Without bandwidth_mbps in a switch-tree file there are none.
 
 --algorithm auto makes the plans of all of them and takes the one for which the simulator
 predicts the least time, the first of equals.`,
@@ -111,20 +113,20 @@ func (a *app) planCollective(cmd *cobra.Command, c plan.Collective) *cobra.Comma
 }
 
 // schedule makes the plan of the named algorithm, or of the best one; chosen then says
-// which. Blocks are simulated whole: the times in the plan then keep its own order to the
-// letter, and verify can judge them.
+// which.
 func (a *app) schedule(c plan.Collective, name string, p *planner.Problem) (s *planner.Scheduled, chosen string, err error) {
+	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
 	if name != planner.Auto {
 		alg, err := planner.Named(c, name)
 		if err != nil {
 			return nil, "", err
 		}
 		defer a.busy.working("planning by " + name)()
-		s, err = planner.Schedule(alg, p, 0)
+		s, err = planner.Schedule(alg, p, chunk)
 		return s, "", err
 	}
 	done := func() {}
-	choice, err := planner.Choose(p, 0, func(alg planner.Algorithm) {
+	choice, err := planner.Choose(p, chunk, func(alg planner.Algorithm) {
 		done()
 		done = a.busy.working("planning by " + alg.Name)
 	})
@@ -199,12 +201,12 @@ func (a *app) printPlan(s *planner.Scheduled, p *planner.Problem) error {
 	return t.flush()
 }
 
-// problemPools names the leaf pools of p.
+// problemPools names the clusters of p.
 func problemPools(p *planner.Problem) []string {
 	if p.Topology != nil {
 		return []string{"cluster"}
 	}
-	return poolNames(p.Snapshot, p.Tree)
+	return poolNames(p.Snapshot, p.Clusters())
 }
 
 // ratio says how far seconds are above bound.

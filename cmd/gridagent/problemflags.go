@@ -126,6 +126,9 @@ func (f *problemFlags) options() (planner.Options, error) {
 	if o.AAPC.Within, err = phase.ParseSync(f.within.value); err != nil {
 		return o, err
 	}
+	if err := o.AAPC.Check(); err != nil {
+		return o, &usageError{err}
+	}
 	if f.fanout < 0 || f.cmd.Flags().Changed("fanout") && f.fanout == 0 {
 		return o, usagef("--fanout %d: want 1 or more", f.fanout)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,9 @@ and RANK ORDER how many messages of a ring in rank order meet on the most loaded
 	cmd.Flags().Uint64Var(&cfg.Seed, "seed", 1, "equal seeds draw equal networks")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
+		if cfg.Samples < 1 || cfg.HostsPerSwitch <= 0 || cfg.Degree <= 0 || len(cfg.Hosts) == 0 || slices.Min(cfg.Hosts) < 1 {
+			return usagef("--hosts, --hosts-per-switch, --degree and --samples: want numbers above 0")
+		}
 		defer a.busy.working("drawing networks")()
 		rows, err := ring.Study(cmd.Context(), cfg)
 		if err != nil {

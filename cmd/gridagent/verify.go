@@ -19,8 +19,8 @@ func (a *app) verifyCmd() *cobra.Command {
 		Long: `Prove a plan from anywhere (a file, or - for standard input): that it is well-formed, acyclic,
 delivers no block twice, sends only what a host holds by then, and is complete.
 
-With --topology also that no directed link of the switch tree carries two transfers of a
-phase; with --duplex that the predicted times keep the rules of the host model, with the
+With --topology also, of a plan with phases, that no directed link of the switch tree carries
+two transfers of a phase, and that messages are kept apart as its synchronisation claims; with --duplex that the predicted times keep the rules of the host model, with the
 gaps, overheads and durations of --grid; with --pools that no block enters a pool twice.
 For a plan of min3 or broadcast-trees --grid alone implies --duplex full, whose rules
 half-duplex plans keep too.
@@ -109,7 +109,12 @@ func (f *verifyFlags) rules(p *plan.Plan) (plan.Rules, []plan.Property, error) {
 			return r, nil, err
 		}
 		r.Topology = t
-		proved = append(proved, plan.ContentionFree)
+		if p.Phased() {
+			proved = append(proved, plan.ContentionFree)
+		}
+		if p.Phased() && p.Sync != nil && p.Sync.Kind != plan.SyncDummy && (p.Sync.Block == 0 || p.Sync.Strict || p.Sync.Kind == plan.SyncBarrier) {
+			proved = append(proved, plan.Synchronised)
+		}
 	}
 	if f.pools != "" {
 		sets, err := f.poolSets(p, r)

@@ -21,7 +21,7 @@ func Schedule(t *plan.Topology, sizes plan.AlltoallSizes, opt Options) (*plan.Pl
 	if err != nil {
 		return nil, err
 	}
-	if err := opt.check(); err != nil {
+	if err := opt.Check(); err != nil {
 		return nil, fmt.Errorf("aapc: %w", err)
 	}
 	v := newView(t)
@@ -31,6 +31,7 @@ func Schedule(t *plan.Topology, sizes plan.AlltoallSizes, opt Options) (*plan.Pl
 		return nil, fmt.Errorf("aapc: %w", err)
 	}
 	p.Phases = v.phases
+	p.Sync = opt.claim()
 	p.Transfers = transfers(messages, after)
 	if err := p.Check(); err != nil { // only now is the sum of all bytes known
 		return nil, fmt.Errorf("aapc: %w", err)

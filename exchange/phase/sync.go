@@ -61,7 +61,20 @@ type Options struct {
 	Strict bool
 }
 
-func (o *Options) check() error {
+// claim says what the plan's edges promise, nil if they promise nothing.
+func (o *Options) claim() *plan.Claim {
+	if o.Sync == None {
+		return nil
+	}
+	c := &plan.Claim{Kind: o.Sync.String(), Block: min(o.Block, 1<<24), Strict: o.Strict}
+	if o.Within != None {
+		c.Within = o.Within.String()
+	}
+	return c
+}
+
+// Check returns an error for options that make no sense.
+func (o *Options) Check() error {
 	if int(o.Sync) >= len(syncNames) {
 		return fmt.Errorf("unknown synchronisation %v: want one of %s", o.Sync, strings.Join(syncNames[:], ", "))
 	}
@@ -71,8 +84,8 @@ func (o *Options) check() error {
 	if o.Block > 0 && (o.Sync == None || o.Sync == Dummy) {
 		return fmt.Errorf("a block of %d phases has no meaning with synchronisation %v: leave it out", o.Block, o.Sync)
 	}
-	if o.Strict && o.Sync != Sender && o.Sync != Receiver {
-		return fmt.Errorf("strict has no meaning with synchronisation %v: want sender or receiver", o.Sync)
+	if o.Strict && (o.Block == 0 || o.Sync != Sender && o.Sync != Receiver) {
+		return fmt.Errorf("strict has a meaning with sender or receiver in blocks of phases only, not with synchronisation %v and blocks of %d", o.Sync, o.Block)
 	}
 	switch {
 	case o.Within == None || o.Sync == Barrier && o.Block > 0 && (o.Within == Sender || o.Within == Receiver):

@@ -30,7 +30,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{Options{}, ""},
 		{Options{Sync: Sender, Block: 3}, ""},
-		{Options{Sync: Receiver, Strict: true}, ""},
+		{Options{Sync: Receiver, Strict: true}, "strict has a meaning"},
+		{Options{Sync: Receiver, Block: 2, Strict: true}, ""},
 		{Options{Sync: Barrier, Block: 1, Within: Sender}, ""},
 		{Options{Sync: Barrier, Block: 1 << 40, Within: Receiver}, ""},
 		{Options{Sync: 9}, "Sync(9)"},

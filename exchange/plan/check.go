@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Sanity limits. They are far above any real plan and low enough that a small file
@@ -51,6 +52,14 @@ func (p *Plan) Check() error {
 	}
 	if p.Phases < 0 || p.Phases > maxPhases {
 		return flawed("phases", -1, "%d is not in 0…%d", p.Phases, maxPhases)
+	}
+	if c := p.Sync; c != nil {
+		if !slices.Contains([]string{SyncSender, SyncReceiver, SyncDummy, SyncBarrier}, c.Kind) {
+			return flawed("synchronisation", -1, "kind %q is none of sender, receiver, dummy, barrier", c.Kind)
+		}
+		if c.Block < 0 || c.Block > maxPhases || c.Within != "" && c.Within != SyncSender && c.Within != SyncReceiver {
+			return flawed("synchronisation", -1, "blocks of %d phases with %q within: want 0 or more, and sender or receiver or nothing", c.Block, c.Within)
+		}
 	}
 	if err := seconds(p.Makespan); err != nil {
 		return flawed("makespan_s", -1, "%v", err)

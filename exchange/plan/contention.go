@@ -7,18 +7,24 @@ import (
 )
 
 // checkContention: no two transfers of one phase share a directed link of the tree,
-// the links of hosts included (Faraj & Yuan, IPDPS 2005, §2). Transfers without a
-// phase claim nothing and are passed over.
+// the links of hosts included (Faraj & Yuan, IPDPS 2005, §2). A plan without phases claims
+// nothing; one in which only some transfers have a phase does not say when the others go.
 func checkContention(p *Plan, tree *Topology) error {
 	rank, err := tree.indices(p.Hosts)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
 	byPhase := make([]int, 0, len(p.Transfers))
+	without := -1
 	for i := range p.Transfers {
 		if p.Transfers[i].Phase >= 0 {
 			byPhase = append(byPhase, i)
+		} else {
+			without = i
 		}
+	}
+	if without >= 0 && len(byPhase) > 0 {
+		return violated(ContentionFree, []int{without}, "has no phase, as others have: nothing says whom it meets")
 	}
 	slices.SortStableFunc(byPhase, func(a, b int) int {
 		return cmp.Compare(p.Transfers[a].Phase, p.Transfers[b].Phase)

@@ -41,6 +41,13 @@ func (p *Plan) AppendJSON(dst []byte) ([]byte, error) {
 		b = append(b, `,"phases":`...)
 		b = appendInt(b, int64(p.Phases))
 	}
+	if p.Sync != nil {
+		claim, err := json.Marshal(p.Sync)
+		if err != nil {
+			return dst, fmt.Errorf("encode plan: %w", err)
+		}
+		b = append(append(b, `,"synchronisation":`...), claim...)
+	}
 	b = append(b, `,"makespan_s":`...)
 	b = appendSeconds(b, p.Makespan)
 	b = append(b, `,"bound_s":`...)
@@ -64,6 +71,11 @@ func (p *Plan) checkTexts() error {
 	for i, h := range p.Hosts {
 		if err := jsonwalk.CheckText(h); err != nil {
 			return flawed("hosts", i, "%v", err)
+		}
+	}
+	if p.Sync != nil {
+		if err := jsonwalk.CheckText(p.Sync.Kind + p.Sync.Within); err != nil {
+			return flawed("synchronisation", -1, "%v", err)
 		}
 	}
 	for i := range p.Transfers {
@@ -144,7 +156,7 @@ func (p *Plan) Equal(q *Plan) bool {
 	return p.Collective == q.Collective && p.Algorithm == q.Algorithm && slices.Equal(p.Hosts, q.Hosts) &&
 		p.MessageBytes == q.MessageBytes && slices.Equal(p.Sizes, q.Sizes) &&
 		slices.EqualFunc(p.Matrix, q.Matrix, slices.Equal[[]int64]) &&
-		p.Phases == q.Phases && p.Makespan == q.Makespan && p.Bound == q.Bound &&
+		p.Phases == q.Phases && (p.Sync == nil) == (q.Sync == nil) && (p.Sync == nil || *p.Sync == *q.Sync) && p.Makespan == q.Makespan && p.Bound == q.Bound &&
 		slices.EqualFunc(p.Transfers, q.Transfers, Transfer.equal)
 }
 

@@ -104,7 +104,8 @@ func (n *Network) Pools() int {
 //
 //   - the pipe from pool a to b is the largest many-flow capacity over host pairs a→b,
 //     since all of them are taken to share one path;
-//   - a host's ports are the largest capacity on any of its pairs, in and out;
+//   - a host's ports are the largest capacity on any of its pairs, in and out; those of
+//     a host alone in its pool the sum of its pool's pipes;
 //   - a pair's ceiling is its one-flow bandwidth times lanes, the number of connections
 //     that the engine opens to a host, up to the pair's capacity. 0 lanes means 1.
 //
@@ -143,7 +144,26 @@ func NetworkOf(s *netmap.Snapshot, pools [][]int, lanes int) (*Network, error) {
 			net.Latency[i*n+j] = max(e.Latency, 0)
 		}
 	}
+	net.openLone(pools)
 	return net, nil
+}
+
+// openLone gives hosts that are alone in their pool ports for all pipes at once: no pair
+// tells how fast their ports are, and whatever they are, the pipes are what is known.
+func (n *Network) openLone(pools [][]int) {
+	for k, pool := range pools {
+		if len(pool) != 1 {
+			continue
+		}
+		var out, in netmap.BytesPerSec
+		for other := range pools {
+			if other != k {
+				out += n.Pipe[k*len(pools)+other]
+				in += n.Pipe[other*len(pools)+k]
+			}
+		}
+		n.Egress[pool[0]], n.Ingress[pool[0]] = out, in
+	}
 }
 
 // poolOf returns the pool of each of n hosts, or an error if pools is no partition of them.

@@ -12,8 +12,9 @@ type ParseError = jsonwalk.Error
 // The keys of a plan and of a transfer, in the order of docs/formats.md.
 var (
 	planKeys = []string{"collective", "algorithm", "hosts", "message_bytes", "sizes",
-		"phases", "makespan_s", "bound_s", "transfers"}
+		"phases", "synchronisation", "makespan_s", "bound_s", "transfers"}
 	transferKeys = []string{"id", "src", "dst", "blocks", "phase", "after", "sync", "start", "end"}
+	claimKeys    = []string{"kind", "block", "within", "strict"}
 	blockKeys    = []string{"origin", "dest"}
 )
 
@@ -108,6 +109,9 @@ func (r *planReader) field(i int) (err error) {
 		var v int64
 		v, err = r.Integer(0, maxPhases)
 		p.Phases = int(v)
+	case "synchronisation":
+		p.Sync = new(Claim)
+		_, err = r.Fields(claimKeys, r.claim)
 	case "makespan_s":
 		p.Makespan, err = r.Number()
 	case "bound_s":
@@ -119,6 +123,24 @@ func (r *planReader) field(i int) (err error) {
 		})
 	}
 	return err
+}
+
+// claim reads field i of a synchronisation.
+func (r *planReader) claim(i int) (err error) {
+	c := r.plan.Sync
+	switch claimKeys[i] {
+	case "kind":
+		c.Kind, err = r.Text()
+	case "block":
+		var v int64
+		v, err = r.Integer(0, maxPhases)
+		c.Block = int(v)
+	case "within":
+		c.Within, err = r.Text()
+	case "strict":
+		c.Strict, err = r.Bool()
+	}
+	return jsonwalk.Within(err, claimKeys[i])
 }
 
 // each reads a list and remembers where its elements stand.

@@ -28,6 +28,17 @@ type Block struct {
 	Dest   int `json:"dest"`
 }
 
+// A Claim says which messages of different phases the After edges of a plan keep apart,
+// where they would share a link of the switch tree (Faraj, Yuan & Patarasuk, §5).
+type Claim struct {
+	Kind   string `json:"kind"`             // one of [SyncSender] and its like
+	Block  int    `json:"block,omitempty"`  // phases per block; 0: blocks of one phase
+	Within string `json:"within,omitempty"` // with barriers between blocks: what is inside them
+	// Strict says that every two such messages of different blocks are ordered. With sender
+	// and receiver in blocks the papers' way orders only some; without blocks all are.
+	Strict bool `json:"strict,omitempty"`
+}
+
 // A Transfer is one or several blocks from one host to one other.
 type Transfer struct {
 	ID     int     `json:"id"` // equals the index in Plan.Transfers
@@ -71,7 +82,9 @@ type Plan struct {
 	Sizes        []int64   `json:"-"`
 	Matrix       [][]int64 `json:"-"`
 
-	Phases    int        `json:"phases,omitempty"`
+	Phases int `json:"phases,omitempty"`
+	// Sync is what the plan claims of its phases; nil: nothing.
+	Sync      *Claim     `json:"synchronisation,omitempty"`
 	Makespan  float64    `json:"makespan_s"` // seconds, by the algorithm's own cost model
 	Bound     float64    `json:"bound_s"`    // seconds, see [AllgatherBound]; 0 where unknown
 	Transfers []Transfer `json:"transfers"`

@@ -20,7 +20,9 @@ const (
 	Complete       Property = "complete"        // every block ends where the collective wants it
 	HostPort       Property = "host-port"       // transfers keep the rules of the host model
 	ContentionFree Property = "contention-free" // no directed link carries two transfers of one phase
+	Synchronised   Property = "synchronised"    // After keeps apart what the plan claims, see [Claim]
 	OncePerPool    Property = "once-per-pool"   // no block enters a pool twice, or the pool it comes from
+	Makespan       Property = "makespan"        // of a plan with times, it is when the last transfer ends
 )
 
 // A Violation is the first property that a plan lacks and the transfers that show it.
@@ -74,8 +76,8 @@ func (d Duplex) String() string {
 // Rules say against what a plan is verified besides the meaning of its collective.
 // The zero value asks for the first five properties only.
 type Rules struct {
-	// Topology, where given, asks for [ContentionFree]: of the transfers that have a
-	// phase; those without are passed over. Hosts are matched by name.
+	// Topology, where given, asks for [ContentionFree] of a plan with phases, and for
+	// [Synchronised] of one that claims it. Hosts are matched by name.
 	Topology *Topology
 	// Pools, where given, asks for [OncePerPool]: sets of hosts (indices in Plan.Hosts),
 	// nested or not: every pool of a pool tree but the root.
@@ -145,8 +147,41 @@ func Verify(p *Plan, rules Rules) error {
 		if err := checkContention(p, rules.Topology); err != nil {
 			return err
 		}
+		if err := checkSynchronised(p, rules.Topology, order); err != nil {
+			return err
+		}
 	}
-	return checkPools(p, rules.Pools)
+	if err := checkPools(p, rules.Pools); err != nil {
+		return err
+	}
+	return checkMakespan(p, rules.tolerance())
+}
+
+// Phased reports whether every transfer of p has a phase, and there is one.
+func (p *Plan) Phased() bool {
+	for i := range p.Transfers {
+		if p.Transfers[i].Phase < 0 {
+			return false
+		}
+	}
+	return len(p.Transfers) > 0
+}
+
+// checkMakespan: where a makespan is given, it is when the last transfer ends.
+func checkMakespan(p *Plan, tol float64) error {
+	if p.Makespan == 0 || !p.timed() {
+		return nil
+	}
+	last := 0
+	for i := range p.Transfers {
+		if p.Transfers[i].End > p.Transfers[last].End {
+			last = i
+		}
+	}
+	if end := p.Transfers[last].End; math.Abs(end-p.Makespan) > tol+1e-9*end {
+		return violated(Makespan, []int{last}, "makespan_s is %s, but the last transfer ends at %s", us(p.Makespan), us(end))
+	}
+	return nil
 }
 
 // timed reports whether p carries predicted times: an algorithm without a cost model leaves them all 0.

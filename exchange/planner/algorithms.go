@@ -40,7 +40,7 @@ var allgathers = []Algorithm{
 		return baseline.MPICHG2(p.Hosts(), p.Sizes, p.Tree)
 	}},
 	{"magpie", false, nil, func(p *Problem) (*plan.Plan, error) {
-		return baseline.MagPIe(p.Hosts(), p.Sizes, p.Tree.Leaves())
+		return baseline.MagPIe(p.Hosts(), p.Sizes, p.Clusters())
 	}},
 	{"broadcast-trees", true, []string{"duplex", "tree"}, func(p *Problem) (*plan.Plan, error) {
 		if err := p.needRates(); err != nil {
@@ -81,7 +81,7 @@ var alltoalls = []Algorithm{
 		return shuffle.Group(p.Hosts(), p.Alltoall, p.fanout())
 	}},
 	{"hierarchical", false, nil, func(p *Problem) (*plan.Plan, error) {
-		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Tree.Leaves())
+		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Clusters())
 	}},
 	amongRanks("simple", baseline.AlltoallSimple),
 	amongRanks("spreading-simple", baseline.AlltoallSpreadingSimple),

@@ -24,11 +24,11 @@ func (p *Problem) min3Ring() (*plan.Plan, error) {
 	if err := p.needRates(); err != nil {
 		return nil, err
 	}
-	made, err := min3.Schedule(p.Snapshot, p.Tree, p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+	made, err := min3.Schedule(p.Snapshot, p.min3Tree(), p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
 	if err != nil {
 		return nil, err
 	}
-	c := composer{from: made, leaves: p.Tree.Leaves(), leaf: make([]int, len(made.Hosts))}
+	c := composer{from: made, leaves: p.min3Tree().Leaves(), leaf: make([]int, len(made.Hosts))}
 	if p.Topology != nil { // one leaf, and how its ring runs matters
 		order, _ := ring.LR3(p.Topology)
 		c.leaves = [][]int{order}

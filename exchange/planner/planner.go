@@ -14,8 +14,9 @@ type Scheduled struct {
 	Sim     *plan.SimResult // and this is nil
 }
 
-// Schedule makes the plan of alg for p, bounds it and simulates it: with a chunk size of 0
-// to the letter, block by block; else as the engine runs it, with chunks of so many bytes.
+// Schedule makes the plan of alg for p, bounds it, and simulates it as the engine runs it, with
+// chunks of so many bytes. With a chunk size of 0 it is simulated to the letter, block by
+// block and with hosts that know at once what others have done.
 func Schedule(alg Algorithm, p *Problem, chunk int64) (*Scheduled, error) {
 	made, err := alg.Make(p)
 	if err != nil {
@@ -38,18 +39,20 @@ func Assess(alg Algorithm, p *Problem, made *plan.Plan, chunk int64) (*Scheduled
 	if err != nil {
 		return nil, err
 	}
-	sim, err := plan.Simulate(made, network, simOptions(chunk))
+	made.Bound = bound.Seconds
+	// The plan's own times keep its order to the letter, so that a verifier can judge them.
+	letter, err := plan.Simulate(made, network, plan.SimOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", alg.Name, err)
 	}
-	made.Bound = bound.Seconds
 	if !alg.Timed {
-		sim.Stamp(made)
+		letter.Stamp(made)
+	}
+	sim := letter
+	if chunk > 0 {
+		if sim, err = plan.Simulate(made, network, plan.SimOptions{Chunk: chunk, Overtake: true, Notice: true}); err != nil {
+			return nil, fmt.Errorf("%s: %w", alg.Name, err)
+		}
 	}
 	return &Scheduled{Plan: made, Network: network, Bound: bound, Sim: sim}, nil
-}
-
-// simOptions tell the simulator how package exchange runs a plan, if it does so in chunks.
-func simOptions(chunk int64) plan.SimOptions {
-	return plan.SimOptions{Chunk: chunk, Overtake: chunk > 0, Notice: chunk > 0}
 }

@@ -143,14 +143,14 @@ func TestEveryAlgorithmIsRightAndNotUnderTheBound(t *testing.T) {
 
 func check(t *testing.T, seed uint64, p *Problem, alg Algorithm, s *Scheduled, chunk int64) {
 	t.Helper()
-	rules := plan.Rules{Chunked: chunk > 0 && !alg.Timed}
+	var rules plan.Rules
 	switch alg.Name {
 	case "min3+ring":
-		rules.Pools = p.Tree.Leaves()
+		rules.Pools = p.min3Tree().Leaves()
 	case "min3":
 		rules.Pools = p.Tree.Sets()
 		if p.Links == min3.Shared {
-			rules.Pools = p.Tree.Leaves()
+			rules.Pools = p.min3Tree().Leaves()
 		}
 		fallthrough
 	case "broadcast-trees":

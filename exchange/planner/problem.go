@@ -112,7 +112,7 @@ func (p *Problem) network() (*plan.Network, error) {
 	case p.Topology != nil:
 		return plan.NetworkOfTopology(p.Topology, treeLatency)
 	}
-	return plan.NetworkOf(p.Snapshot, p.Tree.Leaves(), 1)
+	return plan.NetworkOf(p.Snapshot, p.Clusters(), 1)
 }
 
 // bound returns the bound of the problem on net.
@@ -137,8 +137,8 @@ func (p *Problem) switches() (*plan.Topology, error) {
 	if p.Topology != nil {
 		return p.Topology, nil
 	}
-	if leaves := p.Tree.Leaves(); len(leaves) > 1 {
-		return nil, fmt.Errorf("it needs one switch tree, and these hosts are in %d pools", len(leaves))
+	if sets := p.Clusters(); len(sets) > 1 {
+		return nil, fmt.Errorf("it needs one switch tree, and these hosts are in %d pools", len(sets))
 	}
 	hosts := p.Snapshot.Names()
 	return plan.NewTopology([]string{"switch"}, nil, hosts, make([]int, len(hosts)), 0)
@@ -148,7 +148,15 @@ func (p *Problem) min3() (*plan.Plan, error) {
 	if err := p.needRates(); err != nil {
 		return nil, err
 	}
-	return min3.Schedule(p.Snapshot, p.Tree, p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+	return min3.Schedule(p.Snapshot, p.min3Tree(), p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+}
+
+// min3Tree returns the pool tree, or where links are shared, the clusters that share them.
+func (p *Problem) min3Tree() *pools.Tree {
+	if p.Links == min3.Shared {
+		return p.flat()
+	}
+	return p.Tree
 }
 
 func (p *Problem) aapc() (*plan.Plan, error) {

@@ -22,6 +22,16 @@ func (c *Cursor) Null() bool {
 	return true
 }
 
+// Bool reads true or false.
+func (c *Cursor) Bool() (bool, error) {
+	b := c.Peek()
+	if b != 't' && b != 'f' {
+		return false, c.Fail(c.pos, "want true or false, found %s", c.Snippet())
+	}
+	c.Skip()
+	return b == 't', nil
+}
+
 // Text reads a string, which must pass [CheckText].
 func (c *Cursor) Text() (string, error) {
 	c.Peek()

@@ -1,0 +1,49 @@
+package phase
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// TestClaims: what the plans of each scheme claim passes the verifier, and without any
+// one of their edges it does not: they are all needed.
+func TestClaims(t *testing.T) {
+	cut := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 41))
+		w := randomTree(rng, 1+rng.IntN(5), 2+rng.IntN(8))
+		topo := w.topology(t)
+		for _, opt := range []Options{
+			{Sync: Sender}, {Sync: Receiver}, {Sync: Receiver, Block: 2, Strict: true}, {Sync: Dummy},
+			{Sync: Sender, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Sender},
+		} {
+			p := mustSchedule(t, w, opt)
+			rules := plan.Rules{Topology: topo}
+			if err := plan.Verify(p, rules); err != nil {
+				t.Fatalf("seed %d, %+v: %v", seed, opt, err)
+			}
+			if opt.Sync == Dummy || opt.Block > 0 && !opt.Strict || len(p.Transfers) == 0 {
+				continue
+			}
+			i := rng.IntN(len(p.Transfers))
+			after := p.Transfers[i].After
+			if len(after) == 0 {
+				continue
+			}
+			k := rng.IntN(len(after))
+			p.Transfers[i].After = slices.Delete(slices.Clone(after), k, k+1)
+			var v *plan.Violation
+			if err := plan.Verify(p, rules); !errors.As(err, &v) || v.Property != plan.Synchronised {
+				t.Fatalf("seed %d, %+v: without the edge from %d to %d: %v", seed, opt, after[k], i, err)
+			}
+			cut++
+		}
+	}
+	if cut < 50 {
+		t.Errorf("only %d edges were cut", cut)
+	}
+}

@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// checkSynchronised: the After edges order what the plan claims to keep apart ([Claim]):
+//
+//   - with sender or receiver, every two messages of different phases that share a
+//     link; in blocks of phases, if strict, every two of different blocks. In blocks and not
+//     strict the papers' scheme promises nothing that could be proved.
+//   - with barrier, every message and all of the block before it, and inside a
+//     block what its own synchronisation claims;
+//   - with dummy, nothing: dummies keep hosts in step and order few messages.
+//
+// Messages that share a link and a phase have been refused before. So those of a link
+// stand in the order of their phases, and it is enough to look at neighbours.
+func checkSynchronised(p *Plan, tree *Topology, order []int) error {
+	c := p.Sync
+	if c == nil || c.Kind == SyncDummy || !p.Phased() {
+		return nil
+	}
+	rank, err := tree.indices(p.Hosts)
+	if err != nil {
+		return err // as checkContention, which has found them all
+	}
+	s := synchronisations{plan: p, after: make([]int32, len(p.Transfers))}
+	block := max(1, c.Block)
+	switch {
+	case c.Kind == SyncBarrier:
+		s.barriers(block)
+		if c.Within != "" && c.Block > 1 {
+			s.links(tree, rank, 1, func(a, b int) bool { return p.Transfers[a].Phase/block == p.Transfers[b].Phase/block })
+		}
+	case c.Block == 0:
+		s.links(tree, rank, 1, nil)
+	case c.Strict:
+		s.links(tree, rank, block, nil)
+	}
+	pos := make([]int32, len(order))
+	for k, t := range order {
+		pos[t] = int32(k)
+	}
+	return s.prove(order, pos)
+}
+
+// synchronisations are pairs of transfers of which the second must come after the first.
+type synchronisations struct {
+	plan  *Plan
+	pairs []need  // those that After does not name itself
+	after []int32 // after[a] == i+1: transfer i names a
+}
+
+// barriers asks for every transfer after all those of the block of phases before its own.
+func (s *synchronisations) barriers(block int) {
+	groups := s.groups(block, s.all())
+	for k := 1; k < len(groups); k++ {
+		for _, later := range groups[k] {
+			s.order(groups[k-1], later)
+		}
+	}
+}
+
+// links asks for every two transfers that share a link, in neighbouring blocks of
+// those that use it. If among is given, it says which pairs count.
+func (s *synchronisations) links(tree *Topology, rank []int, block int, among func(a, b int) bool) {
+	users := make([][]int, tree.NumLinks())
+	var path []LinkID
+	for _, i := range s.all() {
+		t := &s.plan.Transfers[i]
+		path = tree.Path(path[:0], rank[t.Src], rank[t.Dst])
+		for _, l := range path {
+			users[l] = append(users[l], i)
+		}
+	}
+	for _, on := range users {
+		groups := s.groups(block, on)
+		for k := 1; k < len(groups); k++ {
+			for _, later := range groups[k] {
+				if among == nil || among(groups[k-1][0], later) {
+					s.order(groups[k-1], later)
+				}
+			}
+		}
+	}
+}
+
+// all returns the transfers by phase.
+func (s *synchronisations) all() []int {
+	list := make([]int, len(s.plan.Transfers))
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		return cmp.Compare(s.plan.Transfers[a].Phase, s.plan.Transfers[b].Phase)
+	})
+	return list
+}
+
+// groups cuts a list that is in the order of phases where a new block begins.
+func (s *synchronisations) groups(block int, list []int) [][]int {
+	var groups [][]int
+	for i, t := range list {
+		if i == 0 || s.plan.Transfers[t].Phase/block != s.plan.Transfers[list[i-1]].Phase/block {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], t)
+	}
+	return groups
+}
+
+// order asks for later after each of earlier.
+func (s *synchronisations) order(earlier []int, later int) {
+	for _, a := range s.plan.Transfers[later].After {
+		s.after[a] = int32(later) + 1
+	}
+	for _, a := range earlier {
+		if s.after[a] != int32(later)+1 {
+			s.pairs = append(s.pairs, need{int32(later), int32(a), Block{}})
+		}
+	}
+}
+
+// prove looks the pairs up in the closure of After.
+func (s *synchronisations) prove(order []int, pos []int32) error {
+	kept := s.pairs[:0]
+	for _, n := range s.pairs {
+		if pos[n.deliverer] > pos[n.sender] {
+			return s.loose(n)
+		}
+		kept = append(kept, n)
+	}
+	if n, ok := unreached(s.plan, kept, order, pos); ok {
+		return s.loose(n)
+	}
+	return nil
+}
+
+func (s *synchronisations) loose(n need) error {
+	a, b := &s.plan.Transfers[n.deliverer], &s.plan.Transfers[n.sender]
+	return violated(Synchronised, []int{a.ID, b.ID}, "of phases %d and %d, and nothing makes the second wait for the first, as synchronisation %q says",
+		a.Phase, b.Phase, s.plan.Sync.Kind)
+}
