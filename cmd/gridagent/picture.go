@@ -10,20 +10,25 @@ import (
 	"github.com/gridagent/gridagent/exchange/planner"
 )
 
-// pictureFlags are -o of plan, with its forms beside table and json.
+// pictureFlags are -o of plan and simulate, with their forms beside table and json.
 type pictureFlags struct {
 	format   *choice
 	view     *choice
 	withMain bool
 }
 
-func addPictureFlags(cmd *cobra.Command) *pictureFlags {
-	f := &pictureFlags{
-		format: choiceFlag(cmd, "output", "o", "how to print: a table for people, JSON for programs, a picture of the simulated run, or a C function with MPI's calls",
-			"table", "json", "svg", "mpi-c"),
-		view: choiceFlag(cmd, "view", "", "with -o svg: a row per host and WAN link, or how many WAN transfers run at a time", "gantt", "concurrency"),
+// addPictureFlags adds -o and --view, and with code the form that is one, for which there
+// must be a plan and not many.
+func addPictureFlags(cmd *cobra.Command, code bool) *pictureFlags {
+	f := new(pictureFlags)
+	if code {
+		f.format = choiceFlag(cmd, "output", "o", "how to print: a table for people, JSON for programs, a picture of the simulated run, or a C function with MPI's calls",
+			"table", "json", "svg", "mpi-c")
+		cmd.Flags().BoolVar(&f.withMain, "with-main", false, "with -o mpi-c: add a main that checks the function")
+	} else {
+		f.format = choiceFlag(cmd, "output", "o", "how to print: a table for people, JSON for programs, or a picture of the fastest run", "table", "json", "svg")
 	}
-	cmd.Flags().BoolVar(&f.withMain, "with-main", false, "with -o mpi-c: add a main that checks the function")
+	f.view = choiceFlag(cmd, "view", "", "with -o svg: a row per host and WAN link, or how many WAN transfers run at a time", "gantt", "concurrency")
 	return f
 }
 

@@ -75,7 +75,7 @@ func (a *app) planCollective(cmd *cobra.Command, c plan.Collective) *cobra.Comma
 	if c == plan.Allgather {
 		setting(cmd, "algorithm")
 	}
-	out := addPictureFlags(cmd)
+	out := addPictureFlags(cmd, true)
 	cmd.RunE = a.command(func(*cobra.Command, []string) error {
 		if err := out.check(cmd); err != nil {
 			return err

@@ -19,7 +19,8 @@ func (a *app) simulateCmd() *cobra.Command {
 		"Run every applicable algorithm through a simulator and compare them.",
 		a.simulateCollectiveCmd(plan.Allgather, "  gridagent simulate allgather --grid configs/grids/paper-3site.yaml --size 64KiB\n"+
 			"  gridagent simulate allgather --grid grid.json --size 1MiB -o json\n"+
-			"  gridagent simulate allgather --grid grid.yaml --model ports --duplex half"),
+			"  gridagent simulate allgather --grid grid.yaml --model ports --duplex half\n"+
+			"  gridagent simulate allgather --grid grid.yaml --algorithms min3 -o svg --view concurrency >min3.svg"),
 		a.simulateCollectiveCmd(plan.Alltoall, "  gridagent simulate alltoall --topology cluster.json --size 64KiB --sync receiver\n"+
 			"  gridagent simulate alltoall --grid grid.yaml --size-file matrix.txt -o json"))
 }
@@ -61,8 +62,11 @@ bound does not hold there: links between pools have no capacity.`, c),
 	chunk := byteSize(0)
 	cmd.Flags().Var(&chunk, "chunk", "unit in which blocks are forwarded; 0B means what the engine would use")
 	only := cmd.Flags().StringSlice("algorithms", nil, "only these, with commas between (default: all)")
-	output := outputFlag(cmd)
+	out := addPictureFlags(cmd, false)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
+		if err := out.check(cmd); err != nil {
+			return err
+		}
 		algs, err := chosen(c, *only)
 		if err != nil {
 			return err
@@ -86,6 +90,7 @@ bound does not hold there: links between pools have no capacity.`, c),
 		var bound float64
 		var why string
 		var runs []simulation
+		var best *planner.Scheduled // the first of the fastest
 		for _, alg := range algs {
 			if err := cmd.Context().Err(); err != nil {
 				return err
@@ -95,13 +100,19 @@ bound does not hold there: links between pools have no capacity.`, c),
 			done()
 			if s != nil {
 				bound, why = s.Bound.Seconds, explainBound(s.Bound, s.Plan.Hosts, sim.names)
+				if best == nil || s.Sim.Makespan < best.Sim.Makespan {
+					best = s
+				}
 			}
 			runs = append(runs, run)
 		}
 		if why == "" { // none applies: the first one's reason is the grid's
 			return f.explain(fmt.Errorf("%s: %s", runs[0].Algorithm, runs[0].Error))
 		}
-		if output.value == "json" {
+		if out.format.value == "svg" {
+			return a.printPicture(best, problem, out)
+		}
+		if out.format.value == "json" {
 			return a.printJSON(struct {
 				Bound float64      `json:"bound_s"`
 				Why   string       `json:"bound"`
@@ -160,7 +171,8 @@ func (m *simulator) run(alg planner.Algorithm) (simulation, *planner.Scheduled) 
 		}
 		var r *plan.SimResult
 		if r, err = plan.SimulatePorts(made, m.problem.Snapshot, m.ports); err == nil {
-			makespan = r.Makespan
+			r.PoolBytes = s.Sim.PoolBytes
+			s.Sim, makespan = r, r.Makespan
 		}
 	}
 	if err != nil {
