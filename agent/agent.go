@@ -205,7 +205,11 @@ func (a *Agent) openGroups() error {
 		Run:     a.run,
 		Alloc:   a.spool.alloc,
 		Latency: a.latencyFrom,
-		Log:     a.log,
+		Heard: func(host string) uint64 {
+			s, _ := a.endpoint.Stats(host)
+			return s.PacketsReceived
+		},
+		Log: a.log,
 	})
 	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
 		a.groups.Serve(s.Peer.Name, s)
@@ -225,7 +229,8 @@ func (a *Agent) Map() *netmap.Map { return a.netmap }
 // Groups are the agent's share in groups, for clients in the same process.
 func (a *Agent) Groups() *group.Groups { return a.groups }
 
-// Leave makes Run leave the cluster in good order and return.
+// Leave makes Run leave the cluster for good and return: the others forget this host. The
+// end of Run's context does not: it only stops the agent, and the others go on calling it.
 func (a *Agent) Leave() { a.leaveOne.Do(func() { close(a.leave) }) }
 
 // Close releases what New took, of an agent that never ran.
@@ -253,8 +258,8 @@ func (a *Agent) release() {
 // errLeft ends Run's tasks after Leave.
 var errLeft = errors.New("left the cluster")
 
-// Run is the agent until ctx ends or [Agent.Leave] is called; it leaves the cluster in
-// good order. When it returns, everything that the agent started has ended.
+// Run is the agent until ctx ends or [Agent.Leave] is called; it tells the others which of
+// the two it is. When it returns, everything that the agent started has ended.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.release()
 	a.started = time.Now()
@@ -293,8 +298,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())
 	err := tasks.Wait()
 	if len(a.others()) > 0 {
-		if leaveErr := a.members.Leave(memCtx); leaveErr != nil {
-			a.log.Debug("leaving", "err", leaveErr)
+		if byeErr := a.sayGoodbye(memCtx); byeErr != nil {
+			a.log.Debug("the others are not told of this host's end", "err", byeErr)
 		}
 	}
 	endMembership()
@@ -309,6 +314,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		return nil // that of a signal.NotifyContext says which signal, and is no error either
 	}
 	return err
+}
+
+// sayGoodbye tells the others that this host leaves, if it was told to, or stops.
+func (a *Agent) sayGoodbye(ctx context.Context) error {
+	select {
+	case <-a.leave: // also where a signal came on top of it
+		return a.members.Leave(ctx)
+	default:
+		return a.members.Stop(ctx)
+	}
 }
 
 // A background task ends on its own; err is set before done is closed.

@@ -167,6 +167,19 @@ func TestThreeAgents(t *testing.T) {
 			t.Errorf("spool of %s holds %v though no rank is here", h.Name(), left)
 		}
 	}
+
+	// The end of its context stops it: the others will have it back.
+	if err := again.stop(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, 10*time.Second, "c has stopped", func() error {
+		for _, m := range a.members.Members() {
+			if m.Name == "c" && m.State == membership.Stopped {
+				return nil
+			}
+		}
+		return fmt.Errorf("a sees %v", a.members.Members())
+	})
 }
 
 func spoolFiles(t *testing.T, h *testHost) []string {

@@ -141,7 +141,7 @@ func TestLocalAPI(t *testing.T) {
 		}
 		_, err := call(maxInlineInput+1, false)
 		wantCode(t, err, connect.CodeInvalidArgument)
-		_, err = call(3<<20, false)
+		_, err = call(maxRequest+1, false)
 		wantCode(t, err, connect.CodeResourceExhausted)
 	})
 	t.Run("tokens", func(t *testing.T) {

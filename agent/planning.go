@@ -4,34 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
-	"github.com/gridagent/gridagent/min3"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// defaultAlgorithm is what an operation without an algorithm runs.
-const defaultAlgorithm = "min3"
-
-// fallbackAlgorithm needs no map.
-const fallbackAlgorithm = "ring"
-
-// plan makes the plan of one allgather from one snapshot and cuts it into parts: the
-// coordinator's share of group.Config.
+// plan makes the plan of one operation from one snapshot, or takes the one that the ranks
+// have brought, and cuts it into parts: the coordinator's share of group.Config.
 func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Planned, error) {
-	snap, mapErr := a.waitForMap(ctx, r.Hosts)
+	var snap *netmap.Snapshot
+	var mapErr error
+	if r.Plan != nil {
+		snap = a.snapshotOf(r.Hosts) // it needs no map: nothing is worth a wait
+		mapErr = complete(snap)
+	} else {
+		snap, mapErr = a.waitForMap(ctx, r.Hosts)
+	}
 	begun := time.Now()
 	made, info, err := makePlan(snap, mapErr, r)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	parts, err := exchange.Split(made, exchangeID(r.Group, r.Seq), 0, nil)
+	parts, err := exchange.Split(made, exchangeID(r.Group, r.Seq), chunkOf(made, snap), nil)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
@@ -52,55 +51,122 @@ func exchangeID(id group.ID, seq uint64) exchange.ID {
 	return x
 }
 
-// makePlan plans r over snap. Without a complete map (mapErr) the default algorithm
-// gives way to a ring; one that was asked for by name does not.
+// What an operation without an algorithm runs: an allgather the first, an alltoall what the
+// simulator finds fastest (see maxCompared); and without a map the others, which need none.
+const (
+	allgatherDefault  = "min3"
+	allgatherFallback = "ring"
+	alltoallFallback  = "shift"
+)
+
+// maxCompared is over how many hosts the simulator compares all alltoalls: 20 take 0.03 s,
+// 48 take 0.3 s, 96 take 2 s (one core), and it grows faster than the square of the hosts.
+// Beyond, the plan is what suits most: aapc on one switch, between pools group-shuffle,
+// which bounds how many partners a host has at a time.
+const maxCompared = 64
+
+// makePlan plans r over snap. Without a complete map (mapErr) the default gives way to the
+// fallback; an algorithm that was asked for by name does not.
 func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan, group.Planned, error) {
-	name := r.Algorithm
-	if name == "" || name == "auto" {
-		name = defaultAlgorithm
-		if mapErr != nil {
-			name = fallbackAlgorithm
-		}
-	}
-	alg, err := planner.Named(plan.Allgather, name)
+	options, err := tuning(r.Options)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	if mapErr != nil {
-		if name != fallbackAlgorithm {
-			return nil, group.Planned{}, fmt.Errorf("%s: %w; wait for the map (gridagent status), or leave the algorithm away", name, mapErr)
-		}
-		made, err := alg.Make(&planner.Problem{Snapshot: snap, Sizes: r.Sizes})
-		if err == nil {
-			err = plan.Verify(made, plan.Rules{})
-		}
-		return made, group.Planned{Algorithm: name, Epoch: snap.Epoch()}, err
+	p := &planner.Problem{Collective: r.Collective, Snapshot: snap, Sizes: r.Sizes, Alltoall: alltoallSizes(r.Matrix), Options: options}
+	switch {
+	case r.Plan != nil:
+		return givenPlan(p, mapErr, r)
+	case mapErr != nil:
+		return blindPlan(p, mapErr, r.Algorithm)
 	}
-	tree, err := pools.Build(snap, pools.Config{})
+	if p.Tree, err = pools.Build(snap, pools.Config{}); err != nil {
+		return nil, group.Planned{}, err
+	}
+	c, err := choose(p, r.Algorithm)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	problem := &planner.Problem{
-		Snapshot: snap, Tree: tree, Sizes: r.Sizes,
-		Options: planner.Options{Links: min3.Shared}, // real links are
+	name := c.Algorithm.Name
+	rules := plan.Rules{Chunked: !c.Algorithm.Timed}
+	if name == allgatherDefault {
+		rules.Pools = p.Clusters()
 	}
-	s, err := planner.Schedule(alg, problem, int64(exchange.DefaultChunk(slices.Max(r.Sizes))))
-	if err != nil {
-		return nil, group.Planned{}, err
-	}
-	var rules plan.Rules
-	if name == defaultAlgorithm {
-		rules.Pools = problem.Clusters()
-	}
-	if err := plan.Verify(s.Plan, rules); err != nil {
+	if err := plan.Verify(c.Plan, rules); err != nil {
 		return nil, group.Planned{}, fmt.Errorf("%s made a plan that is wrong: %w", name, err)
 	}
-	return s.Plan, group.Planned{
+	return c.Plan, group.Planned{
 		Algorithm: name,
 		Epoch:     snap.Epoch(),
-		Bound:     seconds(s.Bound.Seconds),
-		Predicted: seconds(s.Sim.Makespan),
+		Bound:     seconds(c.Bound.Seconds),
+		Predicted: seconds(c.Sim.Makespan),
 	}, nil
+}
+
+// choose makes the plan of the named algorithm, or of the default.
+func choose(p *planner.Problem, name string) (*planner.Choice, error) {
+	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
+	if name == "" || name == planner.Auto {
+		switch {
+		case p.Collective != plan.Alltoall:
+			name = allgatherDefault
+		case p.Snapshot.N() <= maxCompared:
+			return planner.Choose(p, chunk, nil)
+		case len(p.Tree.Leaves()) == 1:
+			name = "aapc"
+		default:
+			name = "group-shuffle"
+		}
+	}
+	alg, err := planner.Named(p.Collective, name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := planner.Schedule(alg, p, chunk)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &planner.Choice{Algorithm: alg, Scheduled: s, Of: 1}, nil
+}
+
+// blindPlan plans p without a map, which lacks what mapErr says.
+func blindPlan(p *planner.Problem, mapErr error, name string) (*plan.Plan, group.Planned, error) {
+	fallback := allgatherFallback
+	if p.Collective == plan.Alltoall {
+		fallback = alltoallFallback
+	}
+	if name == "" || name == planner.Auto {
+		name = fallback
+	}
+	alg, err := planner.Named(p.Collective, name)
+	if err != nil {
+		return nil, group.Planned{}, err
+	}
+	if name != fallback {
+		return nil, group.Planned{}, fmt.Errorf("%s: %w; wait for the map (gridagent status), or leave the algorithm away", name, mapErr)
+	}
+	made, err := alg.Make(p)
+	if err == nil {
+		err = plan.Verify(made, plan.Rules{})
+	}
+	return made, group.Planned{Algorithm: name, Epoch: p.Snapshot.Epoch()}, err
+}
+
+// alltoallSizes is the matrix without its diagonal, as one size where there is only one:
+// plans are then smaller.
+func alltoallSizes(matrix [][]int64) plan.AlltoallSizes {
+	one := int64(-1)
+	for i, row := range matrix {
+		for j, n := range row {
+			switch {
+			case i == j:
+			case one < 0:
+				one = n
+			case n != one:
+				return plan.AlltoallSizes{Matrix: matrix}
+			}
+		}
+	}
+	return plan.AlltoallSizes{Uniform: max(one, 0)}
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -163,10 +229,11 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 	var progress exchange.Progress
 	x.Watch(func() (done, total int64) { return progress.Received.Load(), progress.Incoming.Load() })
 	stats, err := a.engine.Run(ctx, part, exchange.Data{
-		Result:   x.Data,
+		Send:     x.Send,
+		Results:  x.Results,
 		Progress: &progress,
 		Layout: func(b exchange.Block) []exchange.Segment {
-			segs := x.Segments(b.Origin)
+			segs := x.Layout(b.Block)
 			out := make([]exchange.Segment, len(segs))
 			for i, s := range segs {
 				out[i] = exchange.Segment(s)

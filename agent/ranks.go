@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +10,6 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/group"
-)
-
-// Limits of payloads that travel inside a call rather than by shared memory.
-const (
-	maxInlineInput  = 1 << 20
-	maxInlineResult = 16 << 20
 )
 
 type rankKey struct {
@@ -183,107 +176,6 @@ func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolReque
 		return nil, notJoined(req.Msg.Job, req.Msg.Rank)
 	}
 	return connect.NewResponse(&apiv1.SpoolResponse{Path: f.Name()}), nil
-}
-
-func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.AllgatherRequest]) (*connect.Response[apiv1.AllgatherResponse], error) {
-	m := req.Msg
-	limit, err := duration("timeout", m.TimeoutSeconds)
-	if err != nil {
-		return nil, err
-	}
-	begun := time.Now()
-	ss, err := s.session(m.Job, m.Rank)
-	once := err != nil
-	if once {
-		if m.Ranks == 0 {
-			return nil, err
-		}
-		if ss, err = s.joinOnce(ctx, m, limit); err != nil {
-			return nil, err
-		}
-		defer s.end(m.Job, m.Rank, ss)
-		m.InlineResult = true // the file would be gone before the client could open it
-	}
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, begun.Add(limit), &timeoutError{limit})
-		defer cancel()
-	}
-	in, err := ss.contribution(m)
-	if err != nil {
-		if once {
-			ss.rank.Fail(err.Error()) // the call is all that the rank had
-		}
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	if f, ok := in.(*spooledInput); ok {
-		defer f.remove()
-	}
-	algorithm := m.Algorithm
-	if algorithm == "auto" {
-		algorithm = "" // two spellings of one wish: ranks that mix them do not disagree
-	}
-	op, done := ss.operation(ctx)
-	defer done()
-	res, err := ss.rank.Allgather(op, in, algorithm)
-	if err != nil {
-		// When the call ended the group, this rank is told what all the others are.
-		var f *group.Failure
-		if op.Err() != nil && errors.As(context.Cause(ss.rank.Done()), &f) {
-			err = f
-		}
-		return nil, apiError(err)
-	}
-	defer res.Release()
-	return reply(res, m.InlineResult)
-}
-
-// joinOnce joins for one call, whose limit bounds the wait for the others as well. It is
-// the group that ends the wait, not the call's context: so the others learn of it.
-func (s *service) joinOnce(ctx context.Context, m *apiv1.AllgatherRequest, limit time.Duration) (*session, error) {
-	forming, err := formingLimit(m.FormingTimeoutSeconds)
-	if err != nil {
-		return nil, err
-	}
-	if limit > 0 && (forming == 0 || limit < forming) {
-		forming = limit
-	}
-	ss, err := s.join(ctx, m.Job, m.Rank, m.Ranks, group.JoinOptions{Limit: forming})
-	if err != nil {
-		return nil, s.joinError(err)
-	}
-	return ss, nil
-}
-
-func reply(res *group.Result, inline bool) (*connect.Response[apiv1.AllgatherResponse], error) {
-	r := &apiv1.AllgatherResponse{Report: report(res)}
-	for _, n := range res.Sizes {
-		r.Sizes = append(r.Sizes, uint64(n))
-	}
-	if !inline {
-		r.Spool = res.Path
-		return connect.NewResponse(r), nil
-	}
-	if len(res.Data) > maxInlineResult {
-		return nil, connect.NewError(connect.CodeResourceExhausted,
-			fmt.Errorf("result of %d bytes: more than %d go by the spool", len(res.Data), maxInlineResult))
-	}
-	r.Data = bytes.Clone(res.Data) // the memory is gone once the rank leaves
-	return connect.NewResponse(r), nil
-}
-
-func report(res *group.Result) *apiv1.Report {
-	p := res.Report
-	r := &apiv1.Report{
-		Algorithm: p.Algorithm, Seconds: p.Elapsed.Seconds(), BoundSeconds: p.Bound.Seconds(),
-		BytesReceived: uint64(p.Received), BytesSent: uint64(p.Sent),
-		Hosts: uint32(p.Hosts), Ranks: uint32(p.Ranks), MapEpoch: p.Epoch,
-		PlanSeconds: p.Cost.Seconds(), PredictedSeconds: p.Predicted.Seconds(),
-	}
-	if p.Bound > 0 {
-		r.BoundRatio = r.Seconds / r.BoundSeconds
-	}
-	return r
 }
 
 func (s *service) Progress(_ context.Context, req *connect.Request[apiv1.ProgressRequest]) (*connect.Response[apiv1.ProgressResponse], error) {

@@ -23,7 +23,7 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// A service answers the local API. The groups' part of it is in ranks.go.
+// A service answers the local API. The groups' part of it is in ranks.go and collectives.go.
 type service struct {
 	a   *Agent
 	ctx context.Context // ends with the agent's Run
@@ -32,8 +32,8 @@ type service struct {
 	ranks map[rankKey]*session
 }
 
-// maxRequest bounds a request: an inline payload and its frame.
-const maxRequest = 2 << 20
+// maxRequest bounds a request: an inline payload and a plan, both in base64, and their frame.
+const maxRequest = 24 << 20
 
 func (a *Agent) newService(ctx context.Context) http.Handler {
 	s := &service{a: a, ctx: ctx, ranks: make(map[rankKey]*session)}
@@ -108,7 +108,7 @@ func (s *service) Members(context.Context, *connect.Request[apiv1.MembersRequest
 	r := &apiv1.MembersResponse{}
 	for _, m := range s.a.members.Members() {
 		if m.State == membership.Left {
-			continue // kept so that nobody calls it back, but no member
+			continue // kept so as not to count it as lost, but no member
 		}
 		r.Members = append(r.Members, &apiv1.Member{
 			Name: m.Name, Site: m.Site, Address: m.Addr.String(), State: m.State.String(),

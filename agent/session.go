@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/group"
 )
 
@@ -49,15 +48,15 @@ func (ss *session) takeInput(path string) (*spooledInput, error) {
 	return in, nil
 }
 
-// contribution returns what the request contributes.
-func (ss *session) contribution(m *apiv1.AllgatherRequest) (group.Input, error) {
-	if path := m.GetSpool(); path != "" {
-		return ss.takeInput(path)
+// contribution returns what a request contributes: the spool file, or data if there is none.
+func (ss *session) contribution(data []byte, spool string) (group.Input, error) {
+	if spool != "" {
+		return ss.takeInput(spool)
 	}
-	if len(m.GetData()) > maxInlineInput {
-		return nil, fmt.Errorf("inline payload of %d bytes: more than %d go by Spool", len(m.GetData()), maxInlineInput)
+	if len(data) > maxInlineInput {
+		return nil, fmt.Errorf("inline payload of %d bytes: more than %d go by Spool", len(data), maxInlineInput)
 	}
-	return group.Bytes(m.GetData()), nil
+	return group.Bytes(data), nil
 }
 
 // A timeoutError means that the caller's time ran out.

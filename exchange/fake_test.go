@@ -215,7 +215,8 @@ func content(p *plan.Plan, b plan.Block) []byte {
 	return buf
 }
 
-// newJob splits p and lays the blocks out in random order and in random pieces.
+// newJob splits p and lays the blocks out in random order, in random pieces, in one
+// buffer or several.
 func newJob(t testing.TB, rng *rand.Rand, p *plan.Plan, chunk int) *job {
 	t.Helper()
 	var id ID
@@ -253,17 +254,28 @@ func newJob(t testing.TB, rng *rand.Rand, p *plan.Plan, chunk int) *job {
 		}
 		rng.Shuffle(len(pieces), func(a, b int) { pieces[a], pieces[b] = pieces[b], pieces[a] })
 		var at int64
+		cuts := []int64{0}
 		for _, pc := range pieces {
 			layouts[h][pc.b][pc.i] = Segment{at, pc.n}
 			at += pc.n
+			if rng.IntN(8) == 0 {
+				cuts = append(cuts, at)
+			}
 		}
 		result := make([]byte, at)
+		var results [][]byte // the same memory, in several buffers
+		if len(cuts) > 1 {
+			cuts = append(cuts, at)
+			for i, to := range cuts[1:] {
+				results = append(results, result[cuts[i]:to:to])
+			}
+		}
 		for _, b := range part.Blocks {
 			if b.Role == Origin {
 				put(result, layouts[h][b.Block], content(p, b.Block))
 			}
 		}
-		j.data[h] = Data{Result: result, Layout: func(b Block) []Segment { return layouts[h][b.Block] }, Progress: new(Progress)}
+		j.data[h] = Data{Result: result, Results: results, Layout: func(b Block) []Segment { return layouts[h][b.Block] }, Progress: new(Progress)}
 	}
 	j.check = func(h int) error {
 		for _, b := range parts[h].Blocks {

@@ -201,7 +201,7 @@ func TestDuplicates(t *testing.T) {
 		j := newJob(t, rand.New(rand.NewPCG(1, 44)), p.p, 10)
 		want := content(p.p, plan.Block{Origin: 0, Dest: plan.All})
 		var sum uint64
-		m := memory{buf: want, segs: []Segment{{0, 30}}, starts: []int64{0}}
+		m := memory{pieces: [][]byte{want[:30]}, starts: []int64{0}}
 		for i := range 3 {
 			sum += sumWord(i, m.crc(int64(i*10), 10))
 		}

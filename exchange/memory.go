@@ -16,6 +16,10 @@ type Data struct {
 	// Result takes the blocks that arrive. It also holds this host's own blocks where
 	// Send is nil.
 	Result []byte
+	// Results stands in for Result where it is not one piece, such as one for every rank
+	// here: offsets count as if the buffers stood one behind the other. No segment
+	// reaches from one into the next.
+	Results [][]byte
 	// Send holds this host's own blocks. Nil means that they are in Result.
 	Send []byte
 	// Layout says where a block lies, in order: in Send for a block that starts here,
@@ -27,23 +31,58 @@ type Data struct {
 	Progress *Progress
 }
 
-// A memory is where one block's bytes are: pieces of a buffer.
-type memory struct {
-	buf    []byte
-	segs   []Segment
-	starts []int64 // starts[i] is the block's offset at which segs[i] begins
+// buffers are addressed as if they stood one behind the other.
+type buffers struct {
+	bufs   [][]byte
+	starts []int64 // starts[i] is the offset of bufs[i][0]
 }
 
-// newMemory checks the layout of block b in buf.
-func newMemory(b Block, buf []byte, segs []Segment) (memory, error) {
-	m := memory{buf: buf, segs: segs, starts: make([]int64, len(segs))}
+func newBuffers(bufs ...[]byte) buffers {
+	s := buffers{bufs, make([]int64, len(bufs))}
+	for i := 1; i < len(bufs); i++ {
+		s.starts[i] = s.starts[i-1] + int64(len(bufs[i-1]))
+	}
+	return s
+}
+
+// piece returns the memory of s, if it lies in one buffer.
+func (b *buffers) piece(s Segment) ([]byte, bool) {
+	if s.Offset < 0 || s.Len < 0 {
+		return nil, false
+	}
+	i, exact := slices.BinarySearch(b.starts, s.Offset)
+	if !exact {
+		i--
+	}
+	for ; exact && i+1 < len(b.starts) && b.starts[i+1] == s.Offset; i++ { // behind empty ones
+	}
+	if i < 0 {
+		return nil, false
+	}
+	from, size := s.Offset-b.starts[i], int64(len(b.bufs[i]))
+	if from > size || s.Len > size-from {
+		return nil, false
+	}
+	return b.bufs[i][from : from+s.Len : from+s.Len], true
+}
+
+// A memory is where one block's bytes are, in order.
+type memory struct {
+	pieces [][]byte
+	starts []int64 // starts[i] is the block's offset at which pieces[i] begins
+}
+
+// newMemory checks the layout of block b in bufs.
+func newMemory(b Block, bufs buffers, segs []Segment) (memory, error) {
+	m := memory{pieces: make([][]byte, len(segs)), starts: make([]int64, len(segs))}
 	var n int64
 	for i, s := range segs {
-		if s.Offset < 0 || s.Len < 0 || s.Offset > int64(len(buf)) || s.Len > int64(len(buf))-s.Offset {
-			return m, fmt.Errorf("block %v: segment at %d of %d bytes is outside a buffer of %d", b.Block, s.Offset, s.Len, len(buf))
+		piece, ok := bufs.piece(s)
+		if !ok {
+			return m, fmt.Errorf("block %v: segment of %d bytes at %d is in none of %d buffers", b.Block, s.Len, s.Offset, len(bufs.bufs))
 		}
-		m.starts[i] = n
-		n += s.Len // no overflow: each segment lies in buf, and a lie about the total is found below
+		m.pieces[i], m.starts[i] = piece, n
+		n += s.Len // no overflow: each segment lies in a buffer, and a lie about the total is found below
 		if n > b.Size {
 			break
 		}
@@ -63,13 +102,12 @@ func (m *memory) at(off int64, n int) []byte {
 		if i, exact = slices.BinarySearch(m.starts, off); !exact {
 			i--
 		}
-		for m.starts[i]+m.segs[i].Len <= off { // empty segments share a start
+		for m.starts[i]+int64(len(m.pieces[i])) <= off { // empty pieces share a start
 			i++
 		}
 	}
-	rest := m.segs[i].Len - (off - m.starts[i])
-	from := m.segs[i].Offset + off - m.starts[i]
-	return m.buf[from : from+min(rest, int64(n))]
+	rest := m.pieces[i][off-m.starts[i]:]
+	return rest[:min(len(rest), n)]
 }
 
 // checkDisjoint refuses segments that overlap: two blocks would be received into the

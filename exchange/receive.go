@@ -186,8 +186,8 @@ func (x *run) claim(b *block, i int) (memory, bool) {
 	}
 	b.claimed.set(i)
 	x.begun(b.recv)
-	if b.Role == Forward && b.mem.buf == nil {
-		b.mem = memory{buf: make([]byte, b.Size), segs: []Segment{{0, b.Size}}, starts: []int64{0}}
+	if b.Role == Forward && b.mem.pieces == nil {
+		b.mem = memory{pieces: [][]byte{make([]byte, b.Size)}, starts: []int64{0}}
 	}
 	return b.mem, true
 }

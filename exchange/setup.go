@@ -39,22 +39,29 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 }
 
 func (x *run) addBlocks() error {
+	result, own := newBuffers(x.data.Results...), newBuffers(x.data.Send)
+	if x.data.Results == nil {
+		result = newBuffers(x.data.Result)
+	}
+	if x.data.Send == nil {
+		own = result
+	}
 	var results []Segment
 	for i, pb := range x.part.Blocks {
 		b := &block{Block: pb, index: i, number: x.part.Number(pb.Block), chunks: int(x.part.chunks(pb.Size))}
 		b.have = newBitmap(b.chunks + 1)
 		b.claimed = newBitmap(b.chunks + 1)
 		if pb.Role != Forward {
-			buf := x.data.Result
-			if pb.Role == Origin && x.data.Send != nil {
-				buf = x.data.Send
+			bufs := result
+			if pb.Role == Origin {
+				bufs = own
 			}
 			if x.data.Layout == nil {
 				return errors.New("no layout")
 			}
 			segs := x.data.Layout(pb)
 			var err error
-			if b.mem, err = newMemory(pb, buf, segs); err != nil {
+			if b.mem, err = newMemory(pb, bufs, segs); err != nil {
 				return err
 			}
 			if pb.Role == Want || x.data.Send == nil {

@@ -141,11 +141,12 @@ func (s *splitter) checkTransfer(i int, t *plan.Transfer) error {
 	return nil
 }
 
-// checkComplete checks that every wanted block is delivered.
+// checkComplete checks that every wanted block is delivered. Those of no bytes may be left
+// out, as in [plan.Verify].
 func (s *splitter) checkComplete() error {
 	n := len(s.plan.Hosts)
 	missing := func(host int, b plan.Block) error {
-		if host == b.Origin || !s.wants(host, b) {
+		if host == b.Origin || s.plan.Size(b) == 0 || !s.wants(host, b) {
 			return nil
 		}
 		if _, ok := s.holds[holding{host, b}]; !ok {

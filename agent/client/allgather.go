@@ -2,180 +2,33 @@ package client
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
-	"time"
 
 	"connectrpc.com/connect"
-	"golang.org/x/sys/unix"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
-// Options are the choices of one operation. All ranks give the same Algorithm.
-type Options struct {
-	// Algorithm names the schedule; empty leaves the choice to the agent.
-	Algorithm string
-	// Timeout ends the operation, and with it the group, if it takes longer. Zero means none.
-	Timeout time.Duration
-	// Overwrite lets AllgatherFile replace an output that exists.
-	Overwrite bool
-	// Progress, if not nil, is told from time to time how many bytes of the result have
-	// arrived at this host, and how many will.
-	Progress func(done, total uint64)
-}
-
-// A Result holds the blocks of all ranks in rank order.
-type Result struct {
-	Data   []byte // mapped, read-only; valid until Close
-	Sizes  []int64
-	Report *apiv1.Report
-}
-
-// Close unmaps Data.
-func (r *Result) Close() error {
-	if r.Data == nil {
-		return nil
-	}
-	err := unix.Munmap(r.Data)
-	r.Data = nil
-	return err
-}
-
 // Allgather contributes block and returns the blocks of all ranks.
 func (r *Rank) Allgather(ctx context.Context, block []byte, opts Options) (*Result, error) {
-	resp, err := r.allgather(ctx, int64(len(block)), func(f *os.File) error {
-		_, err := f.WriteAt(block, 0)
-		return err
-	}, opts)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(resp.Spool)
-	if err != nil {
-		return nil, r.unopened("result", err)
-	}
-	defer f.Close()
-	out := &Result{Report: resp.Report, Sizes: make([]int64, len(resp.Sizes))}
-	for i, n := range resp.Sizes {
-		out.Sizes[i] = int64(n)
-	}
-	total := sum(resp.Sizes)
-	if info, err := f.Stat(); err != nil || info.Size() != total {
-		// To map more than there is would end this process at the first touch.
-		return nil, fmt.Errorf("result %s is not the %d bytes that it should be: %v", resp.Spool, total, err)
-	}
-	if total == 0 {
-		return out, nil
-	}
-	out.Data, err = unix.Mmap(int(f.Fd()), 0, int(total), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map result %s: %w", resp.Spool, err)
-	}
-	return out, nil
-}
-
-func sum(sizes []uint64) (total int64) {
-	for _, n := range sizes {
-		total += int64(n)
-	}
-	return total
+	return r.inMemory(ctx, block, &opts, r.allgather(&opts))
 }
 
 // AllgatherFile contributes the content of the file in and writes the blocks of all
-// ranks to the file out, which must not exist (but see Options) and appears only when it is whole. An
-// error names the path that is at fault.
+// ranks to the file out, which must not exist (but see Options) and appears only when it is
+// whole. An error names the path that is at fault.
 func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) (*apiv1.Report, error) {
-	if err := CheckFiles(in, out, opts.Overwrite); err != nil {
-		return nil, err
-	}
-	src, err := os.Open(in)
-	if err != nil {
-		return nil, fmt.Errorf("input: %w", err)
-	}
-	defer src.Close()
-	info, err := src.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("input: %w", err)
-	}
-	// Made before anything is moved: that the place cannot be written is better known now.
-	dst, err := createPart(out)
-	if err != nil {
-		return nil, err
-	}
-	defer dst.remove()
-	resp, err := r.allgather(ctx, info.Size(), func(f *os.File) error {
-		n, err := io.Copy(f, io.LimitReader(src, info.Size()))
-		if err == nil && n < info.Size() {
-			err = fmt.Errorf("input %s shrank from %d to %d bytes", in, info.Size(), n)
-		}
-		return err
-	}, opts)
-	if err != nil {
-		return nil, err
-	}
-	result, err := os.Open(resp.Spool)
-	if err != nil {
-		return nil, r.unopened("result", err)
-	}
-	defer result.Close()
-	if err := publish(dst, result, sum(resp.Sizes), out, opts.Overwrite); err != nil {
-		return nil, err
-	}
-	return resp.Report, nil
+	return r.withFiles(ctx, in, out, &opts, r.allgather(&opts))
 }
 
-// allgather hands the payload over by a spool file that fill writes, and runs the operation.
-func (r *Rank) allgather(ctx context.Context, size int64, fill func(*os.File) error, opts Options) (*apiv1.AllgatherResponse, error) {
-	room, err := r.c.api.Spool(ctx, connect.NewRequest(&apiv1.SpoolRequest{Job: r.job, Rank: r.rank, Bytes: uint64(size)}))
-	if err != nil {
-		return nil, r.lost(err)
-	}
-	f, err := os.OpenFile(room.Msg.Path, os.O_WRONLY, 0)
-	if err != nil {
-		return nil, r.unopened("hand over the input", err)
-	}
-	err = fill(f)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return nil, fmt.Errorf("hand over the input: %w", err)
-	}
-	defer r.reportProgress(ctx, opts.Progress)()
-	resp, err := r.c.api.Allgather(ctx, connect.NewRequest(&apiv1.AllgatherRequest{
-		Job: r.job, Rank: r.rank, Input: &apiv1.AllgatherRequest_Spool{Spool: room.Msg.Path},
-		Algorithm: opts.Algorithm, TimeoutSeconds: opts.Timeout.Seconds(),
-	}))
-	if err != nil {
-		return nil, r.lost(err)
-	}
-	return resp.Msg, nil
-}
-
-// reportProgress asks the agent now and then how far it is, until stop is called.
-func (r *Rank) reportProgress(ctx context.Context, report func(done, total uint64)) (stop func()) {
-	if report == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			p, err := r.c.api.Progress(ctx, connect.NewRequest(&apiv1.ProgressRequest{Job: r.job, Rank: r.rank}))
-			if err == nil && p.Msg.BytesTotal > 0 {
-				report(p.Msg.BytesDone, p.Msg.BytesTotal)
-			}
+func (r *Rank) allgather(opts *Options) operation {
+	return func(ctx context.Context, path string) (response, error) {
+		resp, err := r.c.api.Allgather(ctx, connect.NewRequest(&apiv1.AllgatherRequest{
+			Job: r.job, Rank: r.rank, Input: &apiv1.AllgatherRequest_Spool{Spool: path},
+			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
+		}))
+		if err != nil {
+			return nil, err
 		}
-	}()
-	return func() { cancel(); <-ended }
+		return resp.Msg, nil
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +38,7 @@ type fakeAgent struct {
 	allgather func(ctx context.Context, in []byte) (*apiv1.AllgatherResponse, error)
 	spool     func() error
 	progress  int
+	asked     *apiv1.AlltoallRequest // the last one
 }
 
 func (f *fakeAgent) Join(ctx context.Context, r *connect.Request[apiv1.JoinRequest], out *connect.ServerStream[apiv1.GroupEvent]) error {
@@ -91,6 +93,22 @@ func (f *fakeAgent) Allgather(ctx context.Context, r *connect.Request[apiv1.Allg
 		return nil, err
 	}
 	return connect.NewResponse(resp), nil
+}
+
+// Alltoall returns the input backwards, as a block from each rank, and keeps the request.
+func (f *fakeAgent) Alltoall(_ context.Context, r *connect.Request[apiv1.AlltoallRequest]) (*connect.Response[apiv1.AlltoallResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = r.Msg
+	in, err := os.ReadFile(r.Msg.GetSpool())
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(in)
+	path := filepath.Join(f.dir, "result")
+	err = os.WriteFile(path, in, 0o600)
+	half := uint64(len(in) / 2)
+	return connect.NewResponse(&apiv1.AlltoallResponse{Spool: path, Sizes: []uint64{half, uint64(len(in)) - half}, Report: &apiv1.Report{PlanGiven: true}}), err
 }
 
 // prefixed is the result of two ranks, the first of which contributed "first".

@@ -7,6 +7,8 @@
 //	defer res.Close()
 //	use(res.Data) // the blocks of all ranks, in rank order
 //
+//	res, err = r.Alltoall(ctx, blocks, client.AlltoallOptions{}) // one for each rank, in rank order
+//
 // Payloads go by shared memory: the agent makes a file, both sides map or copy it.
 // An error that ended the group is a [*GroupError], the same at every rank.
 //

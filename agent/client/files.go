@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckFiles tells what [Rank.AllgatherFile] would refuse of its two files, without
+// CheckFiles tells what [Rank.AllgatherFile] and [Rank.AlltoallFile] would refuse of their two files, without
 // opening either: in must be a regular file, out must not exist (unless it may be
 // overwritten: then it must be a regular file), its folder must. Who calls it before
 // Join spares the other ranks a group that cannot do its work.

@@ -28,6 +28,7 @@ type coordinator struct {
 	left   map[int]string  // ranks that have left, and why they had to
 	ops    map[uint64]*pending
 	failed *Failure
+	late   bool // no host can attach any more
 }
 
 // A coordEvent is a new conn of a host (first), a message from it, its end (err), or a plan.
@@ -40,20 +41,6 @@ type coordEvent struct {
 	planned *plannedOp
 }
 
-type plannedOp struct {
-	seq   uint64
-	parts [][]byte
-	info  Planned
-	err   error
-}
-
-// A pending operation collects what the ranks want.
-type pending struct {
-	ready   map[int]message // by rank
-	started bool
-	done    map[string]bool // hosts that have finished
-}
-
 func newCoordinator(g *Groups, formed message) *coordinator {
 	return &coordinator{
 		g: g, id: formed.Group, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
@@ -61,6 +48,19 @@ func newCoordinator(g *Groups, formed message) *coordinator {
 		boxes: make(map[string]*outbox), gone: make(map[string]bool),
 		left: make(map[int]string), ops: make(map[uint64]*pending),
 	}
+}
+
+// places returns the index in hosts of each rank's host.
+func places(roster, hosts []string) []int {
+	index := make(map[string]int, len(hosts))
+	for i, h := range hosts {
+		index[h] = i
+	}
+	at := make([]int, len(roster))
+	for r, h := range roster {
+		at[r] = index[h]
+	}
+	return at
 }
 
 // uniqueHosts lists the hosts of a roster in the order of their lowest rank.
@@ -123,10 +123,12 @@ func (c *coordinator) run() {
 	}
 }
 
-// finished reports whether no host has anything more to say or hear.
+// finished reports whether no host has anything more to say or hear. A host that attaches
+// after the group has failed is yet to be told: without its coordinator, it would find out
+// that by silence, and give another reason than the others.
 func (c *coordinator) finished() bool {
 	if c.failed != nil {
-		return true
+		return c.late || len(c.boxes) == len(c.hosts)
 	}
 	return len(c.gone) == len(c.hosts)
 }
@@ -143,6 +145,7 @@ func (c *coordinator) end() {
 }
 
 func (c *coordinator) attachDeadline() {
+	c.late = true
 	for _, h := range c.hosts {
 		if c.boxes[h] == nil && !c.gone[h] {
 			c.hostLost(h, "its agent did not report to the coordinator in time")
@@ -153,8 +156,6 @@ func (c *coordinator) attachDeadline() {
 
 func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 	switch {
-	case e.planned != nil:
-		c.planned(e.planned)
 	case e.first:
 		if !slices.Contains(c.hosts, e.host) || c.boxes[e.host] != nil {
 			e.conn.Abort() // no member of this group, or a second conn
@@ -165,6 +166,13 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		if !c.g.start(b.run) {
 			e.conn.Abort()
 		}
+		if c.failed != nil {
+			b.send(message{Kind: kindAbort, Failure: c.failed})
+		}
+	case c.failed != nil:
+		// The group is over, whatever they say.
+	case e.planned != nil:
+		c.planned(e.planned)
 	case c.boxes[e.host] == nil || c.boxes[e.host].c != e.conn:
 		// What was sent before its conn was refused may still come out of the conn's
 		// buffer: it has no say.
@@ -178,7 +186,7 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 }
 
 func (c *coordinator) message(ctx context.Context, host string, m message) {
-	if slices.Contains([]kind{kindReady, kindLost, kindLeft}, m.Kind) &&
+	if slices.Contains([]kind{kindReady, kindPlan, kindLost, kindLeft}, m.Kind) &&
 		(m.Rank < 0 || m.Rank >= len(c.roster) || c.roster[m.Rank] != host) {
 		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("spoke for rank %d, which is not there", m.Rank)})
 		return
@@ -187,6 +195,8 @@ func (c *coordinator) message(ctx context.Context, host string, m message) {
 	case kindBeat:
 	case kindReady:
 		c.ready(ctx, host, m)
+	case kindPlan:
+		c.fetched(ctx, host, m)
 	case kindLost:
 		c.fail(lost(host, m))
 	case kindLeft:
@@ -245,105 +255,6 @@ func (c *coordinator) failLeft(rank int) {
 		f.Kind, f.Cause = RankLost, "it has left the group"
 	}
 	c.fail(f)
-}
-
-func (c *coordinator) ready(ctx context.Context, host string, m message) {
-	op := c.ops[m.Seq]
-	if op == nil {
-		op = &pending{ready: make(map[int]message), done: make(map[string]bool)}
-		c.ops[m.Seq] = op
-	}
-	if op.started || op.ready[m.Rank].Kind != "" || m.Size < 0 || len(c.ops) > 1024 {
-		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("rank %d: operation %d is out of order", m.Rank, m.Seq)})
-		return
-	}
-	for r := range c.roster {
-		o, ok := op.ready[r]
-		if !ok {
-			continue
-		}
-		if o.Algorithm != m.Algorithm {
-			c.fail(&Failure{Kind: Mismatch, Rank: m.Rank, Host: host, Cause: fmt.Sprintf(
-				"rank %d on %s asks for algorithm %q, rank %d on %s for %q", m.Rank, host, wish(m.Algorithm), o.Rank, c.roster[o.Rank], wish(o.Algorithm))})
-			return
-		}
-		break // they agree among themselves: one comparison is enough
-	}
-	op.ready[m.Rank] = m
-	for r := range c.left {
-		if op.ready[r].Kind == "" {
-			c.failLeft(r)
-			return
-		}
-	}
-	if len(op.ready) == len(c.roster) {
-		c.plan(ctx, m.Seq, op)
-	}
-}
-
-// wish is an algorithm as users ask for it.
-func wish(algorithm string) string {
-	if algorithm == "" {
-		return "auto"
-	}
-	return algorithm
-}
-
-// plan has the operation planned in a goroutine of its own: it may wait for the map.
-func (c *coordinator) plan(ctx context.Context, seq uint64, op *pending) {
-	op.started = true
-	sizes := make([]int64, len(c.hosts))
-	for r, m := range op.ready {
-		sizes[slices.Index(c.hosts, c.roster[r])] += m.Size
-	}
-	req := Request{Group: c.id, Seq: seq, Hosts: c.hosts, Sizes: sizes, Algorithm: op.ready[0].Algorithm}
-	c.g.start(func() {
-		parts, info, err := c.g.cfg.Plan(ctx, req)
-		c.post(coordEvent{planned: &plannedOp{seq: seq, parts: parts, info: info, err: err}})
-	})
-}
-
-func (c *coordinator) planned(p *plannedOp) {
-	if p.err != nil {
-		c.fail(&Failure{Kind: Internal, Rank: -1, Host: c.g.cfg.Self, Cause: "planning: " + p.err.Error()})
-		return
-	}
-	op := c.ops[p.seq]
-	sizes := make([]int64, len(c.roster))
-	for r := range sizes {
-		sizes[r] = op.ready[r].Size
-	}
-	holds := c.holds()
-	for i, h := range c.hosts {
-		b := c.boxes[h]
-		if b == nil {
-			c.hostLost(h, "its agent is not attached")
-			return
-		}
-		b.send(message{Kind: kindStart, Seq: p.seq, Sizes: sizes, Info: &p.info, Part: p.parts[i], Hold: holds[i]})
-	}
-	c.g.log.Debug("operation started", "group", c.id, "seq", p.seq, "algorithm", p.info.Algorithm, "hosts", len(c.hosts))
-}
-
-// holds says how long each host waits with its first byte, so that all hosts begin at
-// about the same time: when the start message has reached the farthest.
-//
-// Begun at once, the data of the hosts near the coordinator fills the queue of the site's
-// link while the start messages for the other sites still stand before it. Those that
-// were dropped there came up to 2.6 s late (grid of 8 + 4 + 8 hosts, 1.25 Mbit/s).
-func (c *coordinator) holds() []time.Duration {
-	holds := make([]time.Duration, len(c.hosts))
-	var far time.Duration
-	for i, h := range c.hosts {
-		if h != c.g.cfg.Self {
-			holds[i] = min(c.g.cfg.Latency(h), maxHold)
-		}
-		far = max(far, holds[i])
-	}
-	for i := range holds {
-		holds[i] = far - holds[i]
-	}
-	return holds
 }
 
 // hostLost declares the ranks of a host lost; the lowest is named.

@@ -5,10 +5,13 @@
 //   - the directory of a job, on the host that every agent computes from the job's
 //     name, brings the ranks together and hands out the roster, then forgets it;
 //   - the coordinator, on the host of rank 0, collects what each rank wants, has one
-//     plan made from one snapshot, hands out the parts, and is the only one that
-//     declares a rank lost: so every rank sees the same error;
+//     plan made from one snapshot or takes the one that ranks have brought, hands out the
+//     parts, and is the only one that declares a rank lost: so every rank sees the same error;
 //   - the member, on every host that carries ranks, holds the ranks' inputs and
 //     results and lets the engine run the host's part.
+//
+// A plan is over hosts. In an alltoall, all that the ranks of one host have for those of
+// another is one block of it; rooms (room.go) say where its pieces lie.
 //
 // The package decides nothing about schedules and moves no payload: planning and the
 // exchange itself are handed in ([Config]).

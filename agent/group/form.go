@@ -260,13 +260,24 @@ func (g *Groups) watchDirectory(ctx context.Context, job, at string, c conn) {
 	}
 }
 
+// forgetFailure ends the time in which a rank may still learn that its group has failed.
+func (g *Groups) forgetFailure(id ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.over, id)
+}
+
 // enter adds a formed rank to its group's member, which the first local rank creates,
-// along with the coordinator if rank 0 is here.
+// along with the coordinator if rank 0 is here. A group can have failed by then: a second
+// member, and a second coordinator, would wait for hosts that will not come again.
 func (g *Groups) enter(key claim, hold *holding, formed message) (*Rank, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, ErrClosed
+	}
+	if f := g.over[formed.Group]; f != nil {
+		return nil, f
 	}
 	m := g.members[formed.Group]
 	if m == nil {

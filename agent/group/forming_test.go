@@ -216,7 +216,7 @@ func TestRankFails(t *testing.T) {
 					return nil
 				}
 				time.Sleep(late)
-				_, err := r.Allgather(context.Background(), Bytes("x"), "")
+				_, err := r.Allgather(context.Background(), Bytes("x"), Wish{})
 				return err
 			})
 			for rank, err := range errs[:3] {
@@ -236,7 +236,7 @@ func TestRankFails(t *testing.T) {
 		f, stop := newFabric(t, "a", "b")
 		defer stop()
 		for rank, err := range f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
-			res, err := r.Allgather(context.Background(), Bytes("x"), "")
+			res, err := r.Allgather(context.Background(), Bytes("x"), Wish{})
 			if err != nil {
 				return err
 			}
@@ -268,7 +268,7 @@ func TestInputThatShrinks(t *testing.T) {
 			if rank == 2 {
 				in = shrunk{Bytes("x")}
 			}
-			_, err := r.Allgather(context.Background(), in, "")
+			_, err := r.Allgather(context.Background(), in, Wish{})
 			return err
 		}) {
 			wantFailure(t, err, Failure{Kind: RankFailed, Rank: 2, Host: "b", Cause: "input has 10 bytes, and had 20"})
@@ -296,7 +296,7 @@ func TestDisagreementSaysAuto(t *testing.T) {
 		f, stop := newFabric(t, "a", "b")
 		defer stop()
 		for _, err := range f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
-			_, err := r.Allgather(context.Background(), Bytes(nil), []string{"", "ring"}[rank])
+			_, err := r.Allgather(context.Background(), Bytes(nil), Wish{Algorithm: []string{"", "ring"}[rank]})
 			return err
 		}) {
 			if err == nil || !strings.Contains(err.Error(), `"auto"`) || strings.Contains(err.Error(), `""`) {

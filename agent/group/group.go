@@ -5,27 +5,34 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // Planned is what the planner says of the plan whose parts it returned.
 type Planned struct {
 	Algorithm string        `json:"alg"`
-	Epoch     uint64        `json:"epoch"`     // of the snapshot that it was made from
-	Cost      time.Duration `json:"cost"`      // time that planning took
-	Bound     time.Duration `json:"bound"`     // the least time that any schedule could take; 0 where unknown
-	Predicted time.Duration `json:"predicted"` // by the plan's own model; 0 where unknown
+	Epoch     uint64        `json:"epoch"`           // of the snapshot that it was made from
+	Cost      time.Duration `json:"cost"`            // time that planning took
+	Bound     time.Duration `json:"bound"`           // the least time that any schedule could take; 0 where unknown
+	Predicted time.Duration `json:"predicted"`       // by the plan's own model; 0 where unknown
+	Given     bool          `json:"given,omitempty"` // the plan came from a rank
 }
 
-// A Request asks for the plan of one allgather over hosts.
+// A Request asks for the plan of one collective over hosts.
 type Request struct {
-	Group     ID
-	Seq       uint64
-	Hosts     []string // those that carry ranks, in the order of their lowest rank
-	Sizes     []int64  // bytes of each host's block: its ranks' blocks together
-	Algorithm string   // as the ranks asked; empty for the default
+	Group      ID
+	Seq        uint64
+	Collective plan.Collective
+	Hosts      []string  // those that carry ranks, in the order of their lowest rank
+	Sizes      []int64   // allgather: bytes of each host's block: its ranks' blocks together
+	Matrix     [][]int64 // alltoall: bytes that all ranks of a host (row) have for all of another; 0 for its own
+	Algorithm  string    // as the ranks asked; empty for the default
+	Options    Options
+	Plan       []byte // to be run, if it is right, in place of an algorithm's; nil for none
 }
 
-// A Segment is a place in the result.
+// A Segment is a place in the results, or in what a host sends.
 type Segment struct{ Offset, Len int64 }
 
 // A Buffer is memory for a result that clients of the same host can map.
@@ -40,11 +47,15 @@ type Transferred struct{ Sent, Received int64 }
 
 // An Exchange is one host's part under way.
 type Exchange struct {
-	Part []byte // as the planner made it for this host
-	Data []byte // the whole result; this host's own blocks are in place
-	// Segments returns where the block of Hosts[origin] lies in Data, in block order.
-	Segments func(origin int) []Segment
-	Hosts    []string
+	Part  []byte // as the planner made it for this host
+	Hosts []string
+	// Send holds this host's own blocks. Nil means that they are in Results.
+	Send []byte
+	// Results take what arrives. Offsets count as if they stood one behind the other.
+	Results [][]byte
+	// Layout returns where a block that starts here lies in Send, or one that ends here in
+	// Results, in block order. Blocks index Hosts.
+	Layout func(b plan.Block) []Segment
 	// Watch hands over a function that tells how many bytes have arrived and how many
 	// will. It is called at most once, before the first byte.
 	Watch func(progress func() (done, total int64))
@@ -61,10 +72,13 @@ type Config struct {
 	Plan func(ctx context.Context, r Request) ([][]byte, Planned, error)
 	// Run carries out this host's part.
 	Run func(ctx context.Context, x Exchange) (Transferred, error)
-	// Alloc makes room for the result of operation seq of a group.
+	// Alloc makes room for a result of operation seq of a group, or for what is sent.
 	Alloc func(id ID, seq uint64, bytes int64) (Buffer, error)
 	// Latency estimates the one-way latency from host, 0 where unknown.
 	Latency func(host string) time.Duration
+	// Heard counts what has arrived from host on any stream, so that a host whose words are
+	// late is not taken for dead. Nil means that it is not known.
+	Heard func(host string) uint64
 	// Log receives state changes. Nil discards.
 	Log *slog.Logger
 }
@@ -83,6 +97,7 @@ type Groups struct {
 	claimed map[claim]*holding  // ranks of this host's clients, from Join to Leave
 	members map[ID]*member      // groups with ranks on this host
 	coords  map[ID]*coordinator // groups whose rank 0 is on this host
+	over    map[ID]*Failure     // groups that failed before all ranks of this host had entered
 	early   earlyConns          // empty once closed
 }
 
@@ -101,6 +116,7 @@ func New(cfg Config) *Groups {
 		claimed: make(map[claim]*holding),
 		members: make(map[ID]*member),
 		coords:  make(map[ID]*coordinator),
+		over:    make(map[ID]*Failure),
 		early:   newEarlyConns(),
 	}
 }
@@ -162,7 +178,7 @@ func (g *Groups) Serve(host string, s Stream) {
 	case m.Kind == kindAttach:
 		stop() // when this host stops, its coordinator tells the others why, and ends the conn
 		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, c.Abort) })()
-		c.beats = true
+		c.beats, c.heard = true, g.heard(host)
 		g.attach(m.Group, attached{host, c})
 	default:
 		g.log.Warn("stream refused: unknown message", "peer", host, "kind", string(m.Kind))
@@ -199,4 +215,12 @@ func (g *Groups) Busy() bool {
 		}
 	}
 	return false
+}
+
+// heard returns Config.Heard for one host, nil if there is none.
+func (g *Groups) heard(host string) func() uint64 {
+	if g.cfg.Heard == nil {
+		return nil
+	}
+	return func() uint64 { return g.cfg.Heard(host) }
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // A fabric connects the Groups of several hosts in memory and runs exchanges by
@@ -30,6 +32,7 @@ type fabric struct {
 	runs  map[string]*meeting // by part
 	hold  time.Duration       // how long an exchange takes
 	live  int                 // buffers allocated and not released
+	asked []Request           // of plans
 	stops map[string]func()   // ends the Run of a host
 }
 
@@ -158,14 +161,50 @@ func (f *fabric) kill(host string) {
 }
 
 func (f *fabric) plan(_ context.Context, r Request) ([][]byte, Planned, error) {
-	if r.Algorithm == "broken" {
+	f.mu.Lock()
+	f.asked = append(f.asked, r)
+	f.mu.Unlock()
+	if r.Algorithm == "broken" || string(r.Plan) == "broken" {
 		return nil, Planned{}, errors.New("no such algorithm")
 	}
 	parts := make([][]byte, len(r.Hosts))
 	for i := range parts {
-		parts[i] = fmt.Append(nil, r.Group, r.Seq)
+		parts[i] = fmt.Append(nil, r.Group, r.Seq, r.Collective)
 	}
-	return parts, Planned{Algorithm: "test", Cost: time.Millisecond}, nil
+	return parts, Planned{Algorithm: "test", Cost: time.Millisecond, Given: r.Plan != nil}, nil
+}
+
+// cut returns the pieces of bufs, which count as one behind the other, in order.
+func cut(t *testing.T, bufs [][]byte, segs []Segment) (pieces [][]byte) {
+	for _, s := range segs {
+		for _, b := range bufs {
+			if s.Offset < int64(len(b)) {
+				if s.Offset+s.Len > int64(len(b)) {
+					t.Errorf("segment %+v reaches beyond a buffer of %d bytes", s, len(b))
+					break
+				}
+				pieces = append(pieces, b[s.Offset:s.Offset+s.Len])
+				break
+			}
+			s.Offset -= int64(len(b))
+		}
+	}
+	return pieces
+}
+
+// carry moves a block from its origin to dst as the engine would: a stream of bytes.
+func (f *fabric) carry(b plan.Block, src, dst Exchange) {
+	from := src.Results
+	if src.Send != nil {
+		from = [][]byte{src.Send}
+	}
+	block := bytes.Join(cut(f.t, from, src.Layout(b)), nil)
+	for _, p := range cut(f.t, dst.Results, dst.Layout(b)) {
+		block = block[copy(p, block):]
+	}
+	if len(block) > 0 {
+		f.t.Errorf("block %v: %d bytes have no place", b, len(block))
+	}
 }
 
 func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred, error) {
@@ -177,10 +216,14 @@ func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred,
 	}
 	m.bufs[name] = x
 	if len(m.bufs) == len(x.Hosts) {
-		for _, dst := range m.bufs {
+		for d, to := range x.Hosts {
 			for o, h := range x.Hosts {
-				for _, s := range dst.Segments(o) {
-					copy(dst.Data[s.Offset:s.Offset+s.Len], m.bufs[h].Data[s.Offset:])
+				b := plan.Block{Origin: o, Dest: plan.All}
+				if bytes.HasSuffix(x.Part, []byte(plan.Alltoall)) {
+					b.Dest = d
+				}
+				if o != d {
+					f.carry(b, m.bufs[h], m.bufs[to])
 				}
 			}
 		}
@@ -259,7 +302,7 @@ func TestAllgatherReturnsBlocksInRankOrder(t *testing.T) {
 					for i := range ranks {
 						want = append(want, block(seed+round, i)...)
 					}
-					res, err := r.Allgather(context.Background(), Bytes(block(seed+round, rank)), "")
+					res, err := r.Allgather(context.Background(), Bytes(block(seed+round, rank)), Wish{})
 					if err != nil {
 						return err
 					}
@@ -295,7 +338,7 @@ func TestSameJobAgain(t *testing.T) {
 		defer stop()
 		for range 5 {
 			for i, err := range f.each("job", []string{"a", "b", "a"}, func(r *Rank, _ int) error {
-				res, err := r.Allgather(context.Background(), Bytes("x"), "")
+				res, err := r.Allgather(context.Background(), Bytes("x"), Wish{})
 				if err == nil {
 					res.Release()
 				}
@@ -338,7 +381,7 @@ func TestStrangerHasNoSay(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			res, err := r.Allgather(context.Background(), Bytes("x"), "")
+			res, err := r.Allgather(context.Background(), Bytes("x"), Wish{})
 			if err == nil {
 				res.Release()
 			}
@@ -391,7 +434,7 @@ func failures(t *testing.T, harm func(f *fabric, ranks []*Rank)) []error {
 		mu.Lock()
 		ranks[rank] = r
 		mu.Unlock()
-		res, err := r.Allgather(context.Background(), Bytes{byte(rank)}, "")
+		res, err := r.Allgather(context.Background(), Bytes{byte(rank)}, Wish{})
 		if err == nil {
 			res.Release()
 		}
@@ -467,7 +510,7 @@ func TestRanksThatDisagree(t *testing.T) {
 		f, stop := newFabric(t, "a", "b")
 		defer stop()
 		errs := f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
-			_, err := r.Allgather(context.Background(), Bytes(nil), []string{"min3", "ring"}[rank])
+			_, err := r.Allgather(context.Background(), Bytes(nil), Wish{Algorithm: []string{"min3", "ring"}[rank]})
 			return err
 		})
 		for _, err := range errs {
@@ -488,7 +531,7 @@ func TestRanksThatDisagree(t *testing.T) {
 		}
 		wg.Wait()
 		for _, err := range f.each("job", []string{"a", "b"}, func(r *Rank, _ int) error {
-			_, err := r.Allgather(context.Background(), Bytes(nil), "broken")
+			_, err := r.Allgather(context.Background(), Bytes(nil), Wish{Algorithm: "broken"})
 			return err
 		}) {
 			if err == nil || !strings.Contains(err.Error(), "no such algorithm") {
@@ -520,7 +563,7 @@ func TestRankThatGivesUpWhileForming(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	var buf bytes.Buffer
 	c := newStreamConn(&sink{&buf})
-	c.Send(message{Kind: kindStart, Seq: 3, Sizes: []int64{1, 2}, Part: []byte("part")})
+	c.Send(message{Kind: kindStart, Seq: 3, Sizes: []int64{1, 2}, Part: []byte("part"), Rows: []byte("rows")})
 	f.Add(buf.Bytes())
 	f.Add([]byte{2, '{', '}', 0})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x7f})
@@ -535,7 +578,7 @@ func FuzzMessage(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := newStreamConn(&sink{&out}).Recv()
-		if err != nil || again.Kind != m.Kind || again.Seq != m.Seq || !bytes.Equal(again.Part, m.Part) {
+		if err != nil || again.Kind != m.Kind || again.Seq != m.Seq || !bytes.Equal(again.Part, m.Part) || !bytes.Equal(again.Rows, m.Rows) {
 			t.Fatalf("round trip of %+v: %+v, %v", m, again, err)
 		}
 	})

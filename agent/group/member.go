@@ -3,11 +3,12 @@ package group
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // A member is this host's share in one group: its local ranks, what they want, and
@@ -46,7 +47,7 @@ type Rank struct {
 // An op is one operation of the group at this host.
 type op struct {
 	seq      uint64
-	inputs   map[int]Input
+	inputs   map[int]contribution
 	running  bool          // execute has it: inputs are in use until finished
 	finished chan struct{} // closed when result or err is set
 	result   *result
@@ -57,8 +58,8 @@ type op struct {
 
 // A result is what an operation left at this host.
 type result struct {
-	buf      Buffer
-	sizes    []int64
+	views    map[int]view // by local rank
+	bufs     []Buffer     // those of views, each once
 	info     Planned
 	elapsed  time.Duration
 	transfer Transferred
@@ -125,7 +126,7 @@ func (m *member) dial() (conn, error) {
 		return nil, err
 	}
 	c := newStreamConn(s)
-	c.beats = true
+	c.beats, c.heard = true, m.g.heard(m.roster[0])
 	return c, c.Send(message{Kind: kindAttach, Group: m.id})
 }
 
@@ -136,6 +137,8 @@ func (m *member) read(c conn) {
 		case err != nil:
 			m.lostCoordinator(err)
 			return
+		case msg.Kind == kindFetch:
+			m.sendPlan(msg)
 		case msg.Kind == kindStart:
 			m.start(msg)
 		case msg.Kind == kindAbort && msg.Failure != nil:
@@ -175,6 +178,12 @@ func (m *member) forget() {
 	m.cancel(nil)
 	m.g.mu.Lock()
 	delete(m.g.members, m.id)
+	m.mu.Lock()
+	if m.failed != nil && len(m.local) < m.here() { // the others of this host are yet to come
+		m.g.over[m.id] = m.failed
+		time.AfterFunc(attachTimeout, func() { m.g.forgetFailure(m.id) })
+	}
+	m.mu.Unlock()
 	m.g.mu.Unlock()
 	for _, r := range m.local { // complete: the group was the only way to add
 		m.g.unclaim(r.key, r.hold)
@@ -184,19 +193,37 @@ func (m *member) forget() {
 func (m *member) allLeft() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here := 0
+	return m.left == m.here()
+}
+
+// here counts the group's ranks on this host.
+func (m *member) here() (n int) {
 	for _, h := range m.roster {
 		if h == m.g.cfg.Self {
-			here++
+			n++
 		}
 	}
-	return m.left == here
+	return n
+}
+
+// sendPlan hands the plan that a local rank has brought to the coordinator.
+func (m *member) sendPlan(msg message) {
+	m.mu.Lock()
+	var given []byte
+	if o := m.ops[msg.Seq]; o != nil {
+		given = o.inputs[msg.Rank].plan
+	}
+	m.mu.Unlock()
+	m.say(message{Kind: kindPlan, Seq: msg.Seq, Rank: msg.Rank, Part: given})
 }
 
 // start begins the operation for which all ranks are ready.
 func (m *member) start(msg message) {
 	m.mu.Lock()
 	o := m.ops[msg.Seq]
+	if o != nil && len(o.inputs) != m.here() && !o.running {
+		o = nil
+	}
 	if o != nil {
 		if o.running || m.ctx.Err() != nil {
 			m.mu.Unlock()
@@ -206,7 +233,7 @@ func (m *member) start(msg message) {
 	}
 	m.mu.Unlock()
 	if o == nil {
-		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that no rank here asked for"})
+		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that not all ranks here asked for"})
 		return
 	}
 	if !m.g.start(func() { m.execute(o, msg) }) {
@@ -264,63 +291,37 @@ func (e *inputError) Error() string { return e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
 
 func (m *member) exchange(o *op, msg message) (*result, error) {
-	if len(msg.Sizes) != len(m.roster) || slices.Min(msg.Sizes) < 0 {
-		return nil, errors.New("start message does not fit the group")
-	}
-	offsets := make([]int64, len(msg.Sizes)+1)
-	for r, n := range msg.Sizes {
-		offsets[r+1] = offsets[r] + n
-		if offsets[r+1] < offsets[r] {
-			return nil, errors.New("sizes of the ranks overflow")
-		}
-	}
-	total := offsets[len(msg.Sizes)]
-	buf, err := m.g.cfg.Alloc(m.id, o.seq, total)
-	if err != nil {
-		return nil, fmt.Errorf("room for the result of %d bytes: %w", total, err)
-	}
-	data := buf.Bytes()
 	m.mu.Lock()
 	inputs := o.inputs
 	o.inputs = nil
 	m.mu.Unlock()
-	for r, in := range inputs {
-		if in.Size() != msg.Sizes[r] {
-			buf.Release()
-			return nil, &inputError{r, fmt.Errorf("input has %d bytes, and had %d", in.Size(), msg.Sizes[r])}
-		}
-		if err := in.CopyTo(data[offsets[r]:offsets[r+1]]); err != nil {
-			buf.Release()
-			return nil, &inputError{r, err}
-		}
+	var r *room
+	var err error
+	if msg.Collective == plan.Alltoall {
+		r, err = m.alltoallRoom(o.seq, msg.Rows, inputs)
+	} else {
+		r, err = m.allgatherRoom(o.seq, msg.Sizes, inputs)
+	}
+	if err != nil {
+		return nil, err
 	}
 	select { // while the others hear of the start: see coordinator.holds
 	case <-time.After(min(msg.Hold, maxHold)):
 	case <-m.ctx.Done():
-		buf.Release()
+		r.release()
 		return nil, context.Cause(m.ctx)
 	}
+	send, results := r.memory()
 	t, err := m.g.cfg.Run(m.ctx, Exchange{
-		Part: msg.Part, Data: data, Hosts: m.hosts,
-		Segments: func(origin int) []Segment { return m.segments(origin, offsets) },
-		Watch:    func(progress func() (done, total int64)) { o.progress.Store(&progress) },
+		Part: msg.Part, Hosts: m.hosts, Send: send, Results: results, Layout: r.layout,
+		Watch: func(progress func() (done, total int64)) { o.progress.Store(&progress) },
 	})
 	if err != nil {
-		buf.Release()
+		r.release()
 		return nil, err
 	}
-	return &result{buf: buf, sizes: msg.Sizes, info: *msg.Info, transfer: t}, nil
-}
-
-// segments lists where the ranks of hosts[origin] lie in the result, in rank order.
-func (m *member) segments(origin int, offsets []int64) []Segment {
-	var out []Segment
-	for r, h := range m.roster {
-		if h == m.hosts[origin] && offsets[r+1] > offsets[r] {
-			out = append(out, Segment{offsets[r], offsets[r+1] - offsets[r]})
-		}
-	}
-	return out
+	r.sent()
+	return &result{views: r.views, bufs: r.results, info: *msg.Info, transfer: t}, nil
 }
 
 func (m *member) busy() bool {
@@ -362,15 +363,15 @@ func (m *member) status() Status {
 	return s
 }
 
-// releaseLocked lets go of the result that r holds. It returns the buffer to free
+// releaseLocked lets go of the result that r holds. It returns the buffers to free
 // (outside the lock), if r was the last holder.
-func (m *member) releaseLocked(r *Rank) Buffer {
+func (m *member) releaseLocked(r *Rank) []Buffer {
 	o := r.last
 	r.last = nil
 	return m.dropLocked(o)
 }
 
-func (m *member) dropLocked(o *op) Buffer {
+func (m *member) dropLocked(o *op) []Buffer {
 	if o == nil {
 		return nil
 	}
@@ -382,11 +383,11 @@ func (m *member) dropLocked(o *op) Buffer {
 	if o.result == nil {
 		return nil
 	}
-	return o.result.buf
+	return o.result.bufs
 }
 
-func free(b Buffer) {
-	if b != nil {
+func free(bufs []Buffer) {
+	for _, b := range bufs {
 		b.Release()
 	}
 }

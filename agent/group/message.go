@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // Limits on what a peer may send. A host's part of a plan is a few hundred bytes
-// for 20 hosts and grows with the transfers that touch the host.
+// for 20 hosts and grows with the transfers that touch the host; the sizes of an alltoall
+// are bounded by [maxTable] besides.
 const (
 	maxHeader = 1 << 20
 	maxBlob   = 64 << 20
@@ -25,7 +28,7 @@ const (
 const maxHold = time.Second
 
 // A message is what the parts of a group say to each other. Kind says which of the
-// other fields count; Part is carried as bytes beside the JSON header.
+// other fields count; Part and Rows are carried as bytes beside the JSON header.
 type message struct {
 	Kind kind `json:"k"`
 
@@ -37,17 +40,22 @@ type message struct {
 	Missing string        `json:"missing,omitempty"` // waiting: the ranks that are not there, for people
 	Limit   time.Duration `json:"limit,omitempty"`   // register: nanoseconds that the rank waits for the others, 0 for ever
 
-	Seq       uint64   `json:"seq,omitempty"` // the group's operations are numbered from 0
-	Size      int64    `json:"size,omitempty"`
-	Sizes     []int64  `json:"sizes,omitempty"` // start: per rank
-	Algorithm string   `json:"alg,omitempty"`
-	Info      *Planned `json:"info,omitempty"`
-	Failure   *Failure `json:"failure,omitempty"`
-	Cause     string   `json:"cause,omitempty"`
+	Seq        uint64          `json:"seq,omitempty"` // the group's operations are numbered from 0
+	Collective plan.Collective `json:"op,omitempty"`
+	Size       int64           `json:"size,omitempty"`
+	Sizes      []int64         `json:"sizes,omitempty"` // start of an allgather: per rank
+	Even       bool            `json:"even,omitempty"`  // ready for an alltoall: the rank gave no sizes
+	Algorithm  string          `json:"alg,omitempty"`
+	Options    Options         `json:"options,omitzero"`
+	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
+	Info       *Planned        `json:"info,omitempty"`
+	Failure    *Failure        `json:"failure,omitempty"`
+	Cause      string          `json:"cause,omitempty"`
 
 	Hold time.Duration `json:"hold,omitempty"` // start: nanoseconds to wait before the first byte
 
-	Part []byte `json:"-"`
+	Part []byte `json:"-"` // start: the host's part; plan: the plan
+	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
 }
 
 type kind string
@@ -59,13 +67,15 @@ const (
 	kindRefused  kind = "refused"  // directory → host: Failure
 
 	kindAttach kind = "attach" // member → coordinator: Group
-	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Size, Algorithm
+	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Size, Even, Algorithm, Options, Plan, Rows
+	kindPlan   kind = "plan"   // member → coordinator: Seq, Rank, Part, as fetched
 	kindDone   kind = "done"   // member → coordinator: Seq
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
 	kindLost   kind = "lost"   // member → coordinator: Rank, Cause, Failure for its kind
 	kindLeft   kind = "left"   // member → coordinator: Rank; Cause if it had to
 	kindBeat   kind = "beat"   // both ways: still here
-	kindStart  kind = "start"  // coordinator → member: Seq, Sizes, Info, Hold, Part
+	kindFetch  kind = "fetch"  // coordinator → member: Seq, Rank
+	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 )
 
@@ -86,6 +96,8 @@ type conn interface {
 const (
 	beatPause    = 1500 * time.Millisecond
 	beatPatience = 7 * time.Second // four beats and a retransmission or two over a full queue
+	// longPatience is for an end from whose host other things still arrive.
+	longPatience = time.Minute
 )
 
 // errSilent means that the other end is dead or unreachable.
@@ -99,16 +111,50 @@ type Stream interface {
 	Abort()
 }
 
-// streamConn is a conn over a byte stream: a uvarint length and the JSON header,
-// then a uvarint length and the part.
+// streamConn is a conn over a byte stream: a uvarint length and the JSON header, then a
+// uvarint length and the part, then a uvarint length and the rows.
 type streamConn struct {
 	s     Stream
 	r     *bufio.Reader
 	beats bool // the other end sends beats: silence is an error
+	// heard counts what has arrived from the other end's host, on whatever stream; nil: not
+	// known. On a link that is flooded beats wait behind lost data for longer than the
+	// patience, while acknowledgements show that the host lives.
+	heard func() uint64
 }
 
 func newStreamConn(s Stream) *streamConn {
-	return &streamConn{s: s, r: bufio.NewReader(s)}
+	c := &streamConn{s: s}
+	c.r = bufio.NewReader(patient{c})
+	return c
+}
+
+// patient reads the stream of a conn. Its patience is for the next bytes, not for a whole
+// message: a plan of megabytes takes longer than that over a slow link, and no beat can
+// overtake it.
+type patient struct{ c *streamConn }
+
+func (p patient) Read(b []byte) (int, error) {
+	if !p.c.beats {
+		return p.c.s.Read(b)
+	}
+	for end := time.Now().Add(longPatience); ; {
+		before := p.c.hears()
+		if err := p.c.s.SetReadDeadline(time.Now().Add(beatPatience)); err != nil {
+			return 0, err
+		}
+		n, err := p.c.s.Read(b)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || p.c.hears() == before || time.Now().After(end) {
+			return n, err
+		}
+	}
+}
+
+func (c *streamConn) hears() uint64 {
+	if c.heard == nil {
+		return 0
+	}
+	return c.heard()
 }
 
 func (c *streamConn) Send(m message) error {
@@ -120,16 +166,13 @@ func (c *streamConn) Send(m message) error {
 	b = append(b, header...)
 	b = binary.AppendUvarint(b, uint64(len(m.Part)))
 	b = append(b, m.Part...)
+	b = binary.AppendUvarint(b, uint64(len(m.Rows)))
+	b = append(b, m.Rows...)
 	_, err = c.s.Write(b)
 	return err
 }
 
 func (c *streamConn) Recv() (message, error) {
-	if c.beats {
-		if err := c.s.SetReadDeadline(time.Now().Add(beatPatience)); err != nil {
-			return message{}, err
-		}
-	}
 	m, err := readMessage(c.r)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errSilent
@@ -153,11 +196,15 @@ func readMessage(r *bufio.Reader) (message, error) {
 	if err := json.Unmarshal(header, &m); err != nil {
 		return m, fmt.Errorf("message header: %w", err)
 	}
-	m.Part, err = readSized(r, maxBlob)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+	for _, blob := range []*[]byte{&m.Part, &m.Rows} {
+		if *blob, err = readSized(r, maxBlob); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return m, err
+		}
 	}
-	return m, err
+	return m, nil
 }
 
 // readSized reads a uvarint length of at most limit and that many bytes. It grows

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // Report tells how an operation went at this host.
@@ -15,8 +17,9 @@ type Report struct {
 	Hosts, Ranks int
 }
 
-// A Result is the outcome of an allgather: the ranks' blocks in rank order. Data is
-// valid until Release, the file at Path until the rank's next operation or Leave.
+// A Result is what a rank gets from an operation: the blocks from all ranks, in rank order,
+// and their sizes. Data is valid until Release, the file at Path until the rank's next
+// operation or Leave.
 type Result struct {
 	Data   []byte
 	Path   string
@@ -41,8 +44,8 @@ func (r *Rank) Done() context.Context { return r.m.ctx }
 // Hosts returns the host of each rank. The caller must not modify it.
 func (r *Rank) Hosts() []string { return r.m.roster }
 
-// An Input is what a rank contributes: so many bytes, copied once, to their place in
-// the result.
+// An Input is what a rank contributes: so many bytes, copied once, to where the exchange
+// reads them.
 type Input interface {
 	Size() int64
 	// CopyTo fills dst, which is Size long. It fails if the input has shrunk.
@@ -63,14 +66,44 @@ func (b Bytes) CopyTo(dst []byte) error {
 
 // Allgather contributes in as this rank's block and returns when the blocks of all
 // ranks are at this host and verified. in must stay unchanged until then. Ranks call
-// it in the same order; algorithm is the same at every rank, empty for the default.
+// it in the same order, with the same wish.
 // When ctx ends first, the rank is lost to the group: every rank gets the same error.
-func (r *Rank) Allgather(ctx context.Context, in Input, algorithm string) (*Result, error) {
-	o, err := r.begin(in)
+func (r *Rank) Allgather(ctx context.Context, in Input, w Wish) (*Result, error) {
+	ready := message{Collective: plan.Allgather}
+	return r.operate(ctx, ready, contribution{in: in, plan: w.Plan}, w)
+}
+
+// Alltoall sends each rank its block of in, which holds one for each in rank order, and
+// returns when the blocks for this rank are here and verified; else it is as
+// [Rank.Allgather]. sizes are the bytes of each block; without any all are equal, at every
+// rank that gives none. Where they do not fit the input, the group fails, for all ranks.
+func (r *Rank) Alltoall(ctx context.Context, in Input, sizes []int64, w Wish) (*Result, error) {
+	row, err := enough(sizes, in.Size(), len(r.m.roster))
+	if err != nil {
+		r.lost(RankFailed, err)
+		<-r.m.ctx.Done()
+		if err := context.Cause(r.m.ctx); !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		return nil, errLeft
+	}
+	ready := message{Collective: plan.Alltoall, Even: len(sizes) == 0, Rows: appendRow(nil, row)}
+	return r.operate(ctx, ready, contribution{in: in, row: row, plan: w.Plan}, w)
+}
+
+// operate enters the rank into its next operation, for which ready says what the collective
+// needs, and waits for the end.
+func (r *Rank) operate(ctx context.Context, ready message, c contribution, w Wish) (*Result, error) {
+	if len(w.Plan) > MaxPlan {
+		return nil, fmt.Errorf("plan of %d bytes: at most %d", len(w.Plan), MaxPlan)
+	}
+	o, err := r.begin(c)
 	if err != nil {
 		return nil, err
 	}
-	r.m.say(message{Kind: kindReady, Seq: o.seq, Rank: r.rank, Size: in.Size(), Algorithm: algorithm})
+	ready.Kind, ready.Seq, ready.Rank, ready.Size = kindReady, o.seq, r.rank, c.in.Size()
+	ready.Algorithm, ready.Options, ready.Plan = w.Algorithm, w.Options, digest(w.Plan)
+	r.m.say(ready)
 	select {
 	case <-o.finished:
 	case <-ctx.Done():
@@ -89,9 +122,10 @@ func (r *Rank) Allgather(ctx context.Context, in Input, algorithm string) (*Resu
 		return nil, o.err
 	}
 	res := o.result
+	v := res.views[r.rank]
 	o.holders++
 	return &Result{
-		Data: res.buf.Bytes(), Path: res.buf.Path(), Sizes: res.sizes, m: r.m, o: o,
+		Data: v.buf.Bytes(), Path: v.buf.Path(), Sizes: v.sizes, m: r.m, o: o,
 		Report: Report{
 			Planned: res.info, Elapsed: res.elapsed, Transferred: res.transfer,
 			Hosts: len(r.m.hosts), Ranks: len(r.m.roster),
@@ -114,9 +148,9 @@ func (m *member) abandon(o *op) {
 }
 
 // begin enters the rank's input into its next operation.
-func (r *Rank) begin(in Input) (*op, error) {
+func (r *Rank) begin(c contribution) (*op, error) {
 	m := r.m
-	var old Buffer
+	var old []Buffer
 	defer func() { free(old) }() // after the unlock below: unmapping is I/O
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +158,7 @@ func (r *Rank) begin(in Input) (*op, error) {
 		return nil, m.failed
 	}
 	if r.gone || m.ctx.Err() != nil {
-		return nil, errors.New("the rank has left the group")
+		return nil, errLeft
 	}
 	if r.last != nil && r.last.result == nil {
 		return nil, fmt.Errorf("rank %d: an operation is running already", r.rank)
@@ -132,15 +166,17 @@ func (r *Rank) begin(in Input) (*op, error) {
 	old = m.releaseLocked(r)
 	o := m.ops[r.next]
 	if o == nil {
-		o = &op{seq: r.next, inputs: make(map[int]Input), finished: make(chan struct{})}
+		o = &op{seq: r.next, inputs: make(map[int]contribution), finished: make(chan struct{})}
 		m.ops[r.next] = o
 	}
 	r.next++
 	r.last = o
 	o.holders++
-	o.inputs[r.rank] = in
+	o.inputs[r.rank] = c
 	return o, nil
 }
+
+var errLeft = errors.New("the rank has left the group")
 
 // Progress tells how many of the result's bytes have arrived, 0 and 0 if nothing runs.
 func (r *Rank) Progress() (done, total int64) {

@@ -42,6 +42,8 @@ type grid struct {
 	ca   *identity.Authority
 	key  []byte
 	logs *logBook
+
+	roots *identity.Authority // whose certificates are accepted; nil: those of ca
 }
 
 // A node is an agent reduced to endpoint and membership.
@@ -124,8 +126,13 @@ func (g *grid) start(host string, edit ...func(*Config)) *node {
 func startOn(t *testing.T, g *grid, conn net.PacketConn, host string, edit ...func(*Config)) *node {
 	t.Helper()
 	n := &node{host: host, addr: addrPort(conn.LocalAddr()), disk: make(chan []Peer, 1), ends: make(chan *NameTakenError, 1)}
+	creds := credentials(t, g.ca, host)
+	if g.roots != nil {
+		creds.Roots = x509.NewCertPool()
+		creds.Roots.AddCert(g.roots.Cert)
+	}
 	ep, err := lane.New(lane.Config{
-		Conn: conn, Credentials: credentials(t, g.ca, host),
+		Conn: conn, Credentials: creds,
 		Resolve: func(name string) (net.Addr, bool) { return n.Resolve(name) },
 	})
 	if err != nil {

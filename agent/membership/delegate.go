@@ -26,8 +26,8 @@ type delegate struct {
 	cfg     *Config
 	log     *slog.Logger
 	table   *table
-	leaving atomic.Bool
-	ended   atomic.Bool // the view stays as it was: memberlist's timers fire on after its end
+	leaving atomic.Int32 // Stopped or Left once this host is about to be so, else 0
+	ended   atomic.Bool  // the view stays as it was: memberlist's timers fire on after its end
 
 	mu         sync.Mutex // guards the fields below
 	complaints map[string]struct{}
@@ -136,16 +136,21 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 		return
 	}
 	m, _ := member(n, Failed, time.Now())
-	if old, _ := d.table.get(m.Name); old.parting || m.Name == d.cfg.Name {
-		m.State = Left
+	if m.Name == d.cfg.Name {
+		m.State = State(d.leaving.Load())
+	} else if old, _ := d.table.get(m.Name); old.parting != Unseen {
+		m.State = old.parting
 	}
 	d.table.set(m)
 	if m.Name == d.cfg.Name {
 		return
 	}
-	if m.State == Left {
+	switch m.State {
+	case Left:
 		d.log.Info("member left", "host", m.Name, "addr", m.Addr)
-	} else {
+	case Stopped:
+		d.log.Info("member stopped", "host", m.Name, "addr", m.Addr)
+	default:
 		d.log.Warn("member failed", "host", m.Name, "addr", m.Addr)
 	}
 }

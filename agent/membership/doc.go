@@ -7,8 +7,11 @@
 // earlier runs; hosts that are lost are asked to join again for as long as the agent
 // lives, so that the sides of a split find each other.
 //
-// Who leaves says farewell to every member first, and the members remember it and tell
-// each other in state exchanges: nobody calls back who left on purpose.
+// Who ends says farewell to every member first, and which of two it is: who stops is called
+// back like one that has died, without having to be found dead; who leaves is forgotten,
+// and the members remember that and tell each other in state exchanges. What is remembered of
+// leaving may be wrong, so it never has the last word: whoever is there is a member, each
+// agent asks those who left once after its start, and one that is alone does not stop asking.
 //
 // Gossip is a claim, not a proof: whoever holds the gossip key can tell anything
 // (memberlist's SECURITY.md). So this package says where a host is thought to be;

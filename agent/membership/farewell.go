@@ -13,7 +13,8 @@ import (
 
 // User messages of memberlist: a byte says which, then what it is about.
 const (
-	msgFarewell = 'f' // the name of a host that leaves
+	msgLeaving  = 'f' // the name of a host that leaves for good
+	msgStopping = 's' // the name of a host that stops, and is to be called back
 	msgEcho     = 'e' // a nonce that its sender wants to see again
 )
 
@@ -28,25 +29,30 @@ const (
 	farewellPause = 50 * time.Millisecond
 )
 
-// sayGoodbye sends every member a farewell, then departs. With the second step alone the
-// others could not tell it from a death: memberlist's event does not say. With the first
+// sayGoodbye sends every member a farewell, then departs; as says whether to come back
+// (Stopped) or not (Left). With the second step alone the others could not tell it from a
+// death: memberlist's event does not say. With the first
 // step as gossip, it would have to be passed on to the end before the second begins,
 // which takes as long again: memberlist replaces older news of a host by newer.
-func (m *Membership) sayGoodbye() {
-	m.delegate.leaving.Store(true)
+func (m *Membership) sayGoodbye(as State) {
+	m.delegate.leaving.Store(int32(as))
 	for range 2 { // a datagram may be lost
-		m.farewell()
+		m.farewell(as)
 		time.Sleep(farewellPause)
 	}
 	// An error only says that the time was up.
 	if err := m.list.Leave(goodbyeTimeout); err != nil {
 		m.log.Debug("leaving", "err", err)
 	}
-	m.farewell()
+	m.farewell(as)
 }
 
-func (m *Membership) farewell() {
-	msg := append([]byte{msgFarewell}, m.cfg.Name...)
+func (m *Membership) farewell(as State) {
+	kind := byte(msgStopping)
+	if as == Left {
+		kind = msgLeaving
+	}
+	msg := append([]byte{kind}, m.cfg.Name...)
 	for _, n := range m.list.Members() {
 		if n.Name != m.cfg.Name {
 			_ = m.list.SendBestEffort(n, msg) // a host without a route hears from others
@@ -61,9 +67,13 @@ func (d *delegate) NotifyMsg(b []byte) {
 		return
 	}
 	switch b[0] {
-	case msgFarewell:
+	case msgLeaving, msgStopping:
+		as := Stopped
+		if b[0] == msgLeaving {
+			as = Left
+		}
 		if name := string(b[1:]); name != d.cfg.Name {
-			d.table.parts(name, time.Now())
+			d.table.parts(name, as, time.Now())
 		}
 	case msgEcho:
 		d.mu.Lock()
@@ -96,9 +106,6 @@ const (
 // ours reports whether addr leads to this host itself: by a message that comes back.
 // Names and certificates do not tell, where a folder was copied to another machine.
 func (m *Membership) ours(ctx context.Context, addr netip.AddrPort) bool {
-	if addr == m.cfg.Advertise {
-		return true
-	}
 	msg, came := m.delegate.expectEcho()
 	for range echoTries {
 		if m.list.SendToAddress(memberlist.Address{Addr: addr.String()}, msg) != nil {
@@ -116,12 +123,14 @@ func (m *Membership) ours(ctx context.Context, addr netip.AddrPort) bool {
 }
 
 // twin returns the error that ends this membership if a live host with this host's name
-// answers at addr, which a dial has found, or gossip claims. A host that others hold for
-// alive at the address that it had before it moved is none: there nobody answers.
+// answers at addr, which a dial has found, gossip claims, or this host believes to be its
+// own. A host that others hold for alive at the address that it had before it moved is
+// none: there nobody answers.
 func (m *Membership) twin(ctx context.Context, addr netip.AddrPort) *NameTakenError {
 	if m.table.company() || ctx.Err() != nil {
 		return nil // who is in the cluster stays: the other one is kept out
 	}
+	m.delegate.takeSelf()
 	if c, err := m.transport.DialAddressTimeout(memberlist.Address{Addr: addr.String()}, twinPatience); err == nil {
 		c.Close()
 	}
@@ -131,8 +140,20 @@ func (m *Membership) twin(ctx context.Context, addr netip.AddrPort) *NameTakenEr
 	return &NameTakenError{Name: m.cfg.Name, Ours: m.cfg.Advertise, By: addr, Live: true}
 }
 
-// twinPatience bounds the dial of a host that is said to have this host's name.
-const twinPatience = 3 * time.Second
+// twinPatience bounds the dial of a host that is said to have this host's name. So long a
+// host behind a translator that does not lead it back to itself waits before it joins.
+const twinPatience = 2 * time.Second
+
+// checkOwn returns the error that ends this membership if another live host with this
+// host's name is at the address that this one advertises: then this folder is a copy, and
+// what it remembers of itself is true of the original. Nothing that the members know
+// would tell the two apart. Where the address is that of the socket, nobody else can be.
+func (m *Membership) checkOwn(ctx context.Context) *NameTakenError {
+	if addrPort(m.cfg.Endpoint.Addr()) == m.cfg.Advertise {
+		return nil
+	}
+	return m.twin(ctx, m.cfg.Advertise)
+}
 
 // A NameTakenError means that another host goes by this host's name.
 type NameTakenError struct {
@@ -144,6 +165,10 @@ type NameTakenError struct {
 }
 
 func (e *NameTakenError) Error() string {
+	if e.Live && e.By == e.Ours {
+		return fmt.Sprintf("the name %q belongs to a live host at %v, which this folder takes for its own address: if the folder is a copy of that host's, "+
+			"join with a token, another --name and a --dir of its own; if this host has moved, end its other agent", e.Name, e.By)
+	}
 	if e.Live {
 		return fmt.Sprintf("the name %q belongs to a live host at %v: choose another with --name, and a folder of its own with --dir", e.Name, e.By)
 	}

@@ -80,7 +80,7 @@ type Membership struct {
 	ended  chan struct{}           // closed when Run is about to return
 	giveUp context.CancelCauseFunc // ends Run; set by it before it starts anything
 	list   *memberlist.Memberlist  // set by Run before it starts anything
-	leave  chan chan struct{}
+	leave  chan goodbye
 	joins  chan joinRequest
 	// joining lets one join happen at a time, so that errors of merges are not mixed
 	// up. It is a channel because joins wait for the network: a mutex held meanwhile
@@ -135,12 +135,12 @@ func New(cfg Config) (*Membership, error) {
 		keys:    keys,
 		refused: &refusals{log: cfg.Log, from: make(map[netip.AddrPort]*Refusal)},
 		ended:   make(chan struct{}),
-		leave:   make(chan chan struct{}),
+		leave:   make(chan goodbye),
 		joins:   make(chan joinRequest),
 		joining: make(chan struct{}, 1),
 	}
 	m.delegate = &delegate{cfg: &m.cfg, log: cfg.Log, table: m.table, complaints: make(map[string]struct{})}
-	m.transport = newTransport(cfg.Endpoint, cfg.Advertise, keys, m.refused, m.Resolve, m.delegate.metSelf)
+	m.transport = newTransport(cfg.Endpoint, cfg.Advertise, keys, m.refused, m.Resolve, m.delegate.metSelf, m.delegate.refusedAt)
 	return m, nil
 }
 
@@ -161,7 +161,7 @@ func newKeyring(keys [][]byte) (*memberlist.Keyring, error) {
 }
 
 // Run takes part until ctx ends, then stops without a word: the others find out
-// unless [Membership.Leave] was called before. It may be called once. The endpoint
+// unless [Membership.Stop] or [Membership.Leave] was called before. It may be called once. The endpoint
 // must be running, and run on until Run has returned. When it returns, every
 // goroutine it started has ended; that takes up to a probe interval (2 s, or 1 s with
 // [LAN]) if a probe is in flight, and longer if the network has been failing, see drain.
@@ -180,14 +180,22 @@ func (m *Membership) Run(ctx context.Context) error {
 	ctx, m.giveUp = context.WithCancelCause(ctx)
 	defer m.giveUp(nil)
 	var tasks sync.WaitGroup
-	tasks.Go(func() { m.rejoin(ctx) })
+	m.joining <- struct{}{} // nobody is called before checkOwn
+	tasks.Go(func() {
+		taken := m.checkOwn(ctx)
+		if taken != nil {
+			m.giveUp(taken)
+		}
+		<-m.joining
+		m.rejoin(ctx)
+	})
 	tasks.Go(func() { m.remember(ctx) })
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case reply := <-m.leave:
-			m.sayGoodbye()
-			close(reply)
+		case bye := <-m.leave:
+			m.sayGoodbye(bye.as)
+			close(bye.said)
 		case req := <-m.joins:
 			tasks.Go(func() {
 				n, err := m.contact(ctx, req.targets)
@@ -247,14 +255,27 @@ func (m *Membership) libraryConfig() *memberlist.Config {
 	return c
 }
 
-// Leave tells the others that this host goes, so that they need not find out. It
-// returns once the word is out, after little more than goodbyeTimeout at most; the
-// membership then takes no further part, and Run waits for its context to end.
-func (m *Membership) Leave(ctx context.Context) error {
-	reply := make(chan struct{})
+// Stop tells the others that this host's agent stops, so that they need not find out;
+// they go on calling it until it is back. It returns once the word is out, after little
+// more than goodbyeTimeout at most; the membership then takes no further part, and Run
+// waits for its context to end.
+func (m *Membership) Stop(ctx context.Context) error { return m.depart(ctx, Stopped) }
+
+// Leave is [Membership.Stop] for good: the others forget this host, and tell each other to.
+// If its agent is started again, it is a member as before.
+func (m *Membership) Leave(ctx context.Context) error { return m.depart(ctx, Left) }
+
+// A goodbye asks Run to depart.
+type goodbye struct {
+	as   State         // Stopped or Left
+	said chan struct{} // closed when the others have been told
+}
+
+func (m *Membership) depart(ctx context.Context, as State) error {
+	bye := goodbye{as: as, said: make(chan struct{})}
 	select {
-	case m.leave <- reply:
-		<-reply
+	case m.leave <- bye:
+		<-bye.said
 		return nil
 	case <-m.ended:
 		return ErrClosed

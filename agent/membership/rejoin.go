@@ -33,33 +33,58 @@ func (m *Membership) addSeeds(addrs []netip.AddrPort) {
 
 // rejoin tries lost members again, for as long as the agent lives: memberlist
 // forgets the dead, and the sides of a long split would never meet (memberlist#222).
+//
+// It also tries those who have left, each once after the start, and while this host is
+// alone. Nobody should be there. But who is, is a member, and a wrong memory of who has left
+// (an old file, a farewell that was forged) would else split a cluster for ever.
 func (m *Membership) rejoin(ctx context.Context) {
+	gone := m.table.in(m.cfg.Rand, Left)
 	pause := settle / 3 // at start the remembered members are all lost
 	for sleep(ctx, m.jitter(pause)) {
-		if m.delegate.leaving.Load() {
+		if m.delegate.leaving.Load() != 0 {
 			return
 		}
 		pause = m.cfg.Rejoin
-		targets := m.targets()
-		if len(targets) == 0 {
-			continue
+		n := m.try(ctx, "lost", m.targets())
+		if len(gone) == 0 && !m.table.company() {
+			gone = m.table.in(m.cfg.Rand, Left)
 		}
-		n, err := m.contact(ctx, targets)
+		some := min(len(gone), rejoinFanout)
+		n += m.try(ctx, "left", m.reachable(gone[:some]))
+		gone = gone[some:]
 		if n > 0 {
 			pause = settle
 		}
-		m.log.Debug("tried lost members again", "targets", targets, "answered", n, "err", err)
 	}
 }
 
-// targets returns whom to try this round, as memberlist wants them: NAME/IP:PORT.
-func (m *Membership) targets() []string {
+// try contacts targets, who are lost or have left, and returns how many answered.
+func (m *Membership) try(ctx context.Context, who string, targets []string) int {
+	if len(targets) == 0 {
+		return 0
+	}
+	n, err := m.contact(ctx, targets)
+	m.log.Debug("tried members again that are not alive", "who", who, "targets", targets, "answered", n, "err", err)
+	return n
+}
+
+// reachable returns the members as memberlist wants them: NAME/IP:PORT. It leaves out
+// those that are no longer what they were, and those whom this host could give no address of
+// its own.
+func (m *Membership) reachable(members []Member) []string {
 	var out []string
-	for _, e := range m.table.lost(m.cfg.Rand, rejoinFanout) {
-		if m.checkReach(e.Addr) == nil {
-			out = append(out, e.Name+"/"+e.Addr.String())
+	for _, e := range members {
+		if now, ok := m.table.get(e.Name); ok && now.State == e.State && m.checkReach(now.Addr) == nil {
+			out = append(out, now.Name+"/"+now.Addr.String())
 		}
 	}
+	return out
+}
+
+// targets returns whom to try this round of those that should be alive.
+func (m *Membership) targets() []string {
+	lost := m.table.in(m.cfg.Rand, Unseen, Failed, Stopped)
+	out := m.reachable(lost[:min(len(lost), rejoinFanout)])
 	if m.table.company() {
 		return out
 	}
@@ -104,7 +129,7 @@ func (m *Membership) contact(ctx context.Context, targets []string) (int, error)
 		case refused != nil:
 			err = refused
 		}
-		if err != nil && self.IsValid() {
+		if err != nil && self.IsValid() && self != m.cfg.Advertise {
 			if taken := m.twin(ctx, self); taken != nil {
 				m.giveUp(taken)
 				return 0, taken

@@ -20,7 +20,9 @@ const (
 	Alive
 	// Failed does not answer: it died, or a split is between us.
 	Failed
-	// Left said that it was leaving.
+	// Stopped said that it was stopping, and is expected back.
+	Stopped
+	// Left said that it was leaving for good.
 	Left
 )
 
@@ -32,6 +34,8 @@ func (s State) String() string {
 		return "alive"
 	case Failed:
 		return "failed"
+	case Stopped:
+		return "stopped"
 	case Left:
 		return "left"
 	}
@@ -46,7 +50,7 @@ type Member struct {
 	Since time.Time // of State, on this host's clock; for Unseen, when it was last alive
 	Meta
 
-	parting bool // has said farewell: what follows is a departure, not a death
+	parting State // Stopped or Left if it has said that it will be so: what follows is no death
 }
 
 const (
@@ -113,16 +117,17 @@ func (t *table) set(m Member) (old Member, known bool) {
 	return old, known
 }
 
-// parts notes the farewell of a host. If it was just found dead, that was its departure.
-func (t *table) parts(name string, now time.Time) {
+// parts notes that a host has said that it will be s, Stopped or Left. If it was just found
+// dead, it is by now.
+func (t *table) parts(name string, s State, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m, ok := t.members[name]
 	switch {
-	case ok && m.State == Alive && !m.parting:
-		m.parting = true
+	case ok && m.State == Alive && m.parting != s:
+		m.parting = s
 	case ok && m.State == Failed && now.Sub(m.Since) < leftSlack:
-		m.State = Left
+		m.State = s
 	default:
 		return
 	}
@@ -235,17 +240,12 @@ func (t *table) company() bool {
 	return false
 }
 
-// lost returns up to n members, drawn by rng, that should be alive and are not.
-func (t *table) lost(rng *rand.Rand, n int) []Member {
-	var lost []Member
+// in returns the members in any of the states, in an order drawn by rng.
+func (t *table) in(rng *rand.Rand, states ...State) []Member {
 	all, _ := t.list()
-	for _, m := range all {
-		if m.State == Failed || m.State == Unseen {
-			lost = append(lost, m)
-		}
-	}
-	rng.Shuffle(len(lost), func(i, j int) { lost[i], lost[j] = lost[j], lost[i] })
-	return lost[:min(n, len(lost))]
+	all = slices.DeleteFunc(all, func(m Member) bool { return !slices.Contains(states, m.State) })
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
 }
 
 // peers returns what is worth remembering: everyone but this host.

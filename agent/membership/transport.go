@@ -30,7 +30,8 @@ type transport struct {
 	keys      *memberlist.Keyring
 	refused   *refusals
 	resolve   func(name string) (net.Addr, bool)
-	metSelf   func(netip.AddrPort) // is told where this host's own name answers
+	metSelf   func(netip.AddrPort)       // is told where this host's own name answers
+	failed    func(addr string, _ error) // is told of dialed streams that ended in an error
 
 	ctx    context.Context // ends with stop; bounds every dial
 	cancel context.CancelFunc
@@ -49,10 +50,10 @@ type transport struct {
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func newTransport(ep *lane.Endpoint, advertise netip.AddrPort, keys *memberlist.Keyring, refused *refusals, resolve func(string) (net.Addr, bool), metSelf func(netip.AddrPort)) *transport {
+func newTransport(ep *lane.Endpoint, advertise netip.AddrPort, keys *memberlist.Keyring, refused *refusals, resolve func(string) (net.Addr, bool), metSelf func(netip.AddrPort), failed func(string, error)) *transport {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &transport{
-		ep: ep, advertise: advertise, keys: keys, refused: refused, resolve: resolve, metSelf: metSelf,
+		ep: ep, advertise: advertise, keys: keys, refused: refused, resolve: resolve, metSelf: metSelf, failed: failed,
 		ctx: ctx, cancel: cancel,
 		packets: make(chan *memberlist.Packet, packetBacklog),
 		streams: make(chan net.Conn, streamBacklog),
@@ -162,9 +163,10 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 		}
 	}
 	if err != nil {
+		t.failed(a.Addr, err)
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err} // as for packets
 	}
-	c := &streamConn{Stream: s, closed: t.forget}
+	c := &streamConn{Stream: s, closed: t.forget, failed: func(err error) { t.failed(a.Addr, err) }}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil {

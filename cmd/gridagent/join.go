@@ -17,7 +17,8 @@ func (a *app) joinCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join [SEED[,SEED]]",
 		Short: "Run this host's agent, joining a cluster first if a seed is given",
-		Long: `Run this host's agent until Ctrl-C, SIGTERM or gridagent leave.
+		Long: `Run this host's agent until Ctrl-C, SIGTERM or gridagent leave. After the first two the others
+go on calling it until it is back; after the last they forget it.
 
 With a SEED (HOST:PORT of any running agent) and a token, fetch a certificate into --dir first.
 Without one, run the agent of the cluster that --dir holds: on the first host after

@@ -37,7 +37,8 @@ func TestPrintProto(t *testing.T) {
     "ranks": 0,
     "map_epoch": 0,
     "plan_seconds": 0,
-    "predicted_seconds": 0
+    "predicted_seconds": 0,
+    "plan_given": false
   }
 }
 `},

@@ -20,6 +20,9 @@ type Algorithm struct {
 	// Options are the flags of gridagent plan that the algorithm looks at.
 	Options []string
 	Make    func(*Problem) (*plan.Plan, error)
+	// Crowds says that nothing holds hosts back: all that a site has for another is sent at
+	// once. The simulator shares links ideally; real ones lose packets then.
+	Crowds bool
 }
 
 // Algorithms lists the algorithms for c, the project's own first. A new one is a row here.
@@ -31,29 +34,34 @@ func Algorithms(c plan.Collective) []Algorithm {
 }
 
 var allgathers = []Algorithm{
-	{"min3", true, []string{"duplex", "links"}, (*Problem).min3},
+	with("min3", true, (*Problem).min3, "duplex", "links"),
 	onSwitches("lr3", ring.KindLR3),
 	onSwitches("lr2", ring.KindLR2),
 	onSwitches("lr1", ring.KindLR1),
-	{"min3+ring", false, []string{"duplex", "links"}, (*Problem).min3Ring},
-	{"mpich-g2", false, nil, func(p *Problem) (*plan.Plan, error) {
+	with("min3+ring", false, (*Problem).min3Ring, "duplex", "links"),
+	with("mpich-g2", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.MPICHG2(p.Hosts(), p.Sizes, p.Tree)
-	}},
-	{"magpie", false, nil, func(p *Problem) (*plan.Plan, error) {
+	}),
+	with("magpie", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.MagPIe(p.Hosts(), p.Sizes, p.Clusters())
-	}},
-	{"broadcast-trees", true, []string{"duplex", "tree"}, func(p *Problem) (*plan.Plan, error) {
+	}),
+	with("broadcast-trees", true, func(p *Problem) (*plan.Plan, error) {
 		if err := p.needRates(); err != nil {
 			return nil, err
 		}
 		return baseline.BroadcastTrees(p.Snapshot, p.Tree, p.Sizes, baseline.TreeOptions{Kind: p.Trees, Duplex: p.Duplex})
-	}},
+	}, "duplex", "tree"),
 	ofRanks("ring", baseline.Ring),
 	ofRanks("neighbour-exchange", baseline.NeighbourExchange),
 	ofRanks("simple", baseline.Simple),
 	ofRanks("spreading-simple", baseline.SpreadingSimple),
 	ofRanks("recursive-doubling", baseline.RecursiveDoubling),
 	ofRanks("bruck", baseline.Bruck),
+}
+
+// with is an algorithm that looks at more than ranks, and at the flags called options.
+func with(name string, timed bool, make func(*Problem) (*plan.Plan, error), options ...string) Algorithm {
+	return Algorithm{Name: name, Timed: timed, Options: options, Make: make}
 }
 
 // onSwitches is the allgather over a logical ring of a switch tree.
@@ -73,18 +81,18 @@ func ofRanks(name string, make func([]string, []int64) (*plan.Plan, error)) Algo
 }
 
 var alltoalls = []Algorithm{
-	{"aapc", false, []string{"sync", "sync-block", "within", "sync-strict"}, (*Problem).aapc},
+	with("aapc", false, (*Problem).aapc, "sync", "sync-block", "within", "sync-strict"),
 	amongRanks("shift", shuffle.Shift),
 	amongRanks("pairwise", shuffle.Pairwise),
-	amongRanks("sync-shuffle", shuffle.Synchronous),
-	{"group-shuffle", false, []string{"fanout"}, func(p *Problem) (*plan.Plan, error) {
+	crowding("sync-shuffle", shuffle.Synchronous),
+	with("group-shuffle", false, func(p *Problem) (*plan.Plan, error) {
 		return shuffle.Group(p.Hosts(), p.Alltoall, p.fanout())
-	}},
-	{"hierarchical", false, nil, func(p *Problem) (*plan.Plan, error) {
+	}, "fanout"),
+	with("hierarchical", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Clusters())
-	}},
-	amongRanks("simple", baseline.AlltoallSimple),
-	amongRanks("spreading-simple", baseline.AlltoallSpreadingSimple),
+	}),
+	crowding("simple", baseline.AlltoallSimple),
+	crowding("spreading-simple", baseline.AlltoallSpreadingSimple),
 	amongRanks("pairwise-mpich", baseline.AlltoallPairwise),
 	amongRanks("bruck", baseline.AlltoallBruck),
 	amongRanks("ring", baseline.AlltoallRing),
@@ -93,6 +101,13 @@ var alltoalls = []Algorithm{
 // amongRanks is an alltoall that knows nothing but ranks.
 func amongRanks(name string, make func([]string, plan.AlltoallSizes) (*plan.Plan, error)) Algorithm {
 	return Algorithm{Name: name, Make: func(p *Problem) (*plan.Plan, error) { return make(p.Hosts(), p.Alltoall) }}
+}
+
+// crowding is amongRanks for an algorithm without synchronisation.
+func crowding(name string, make func([]string, plan.AlltoallSizes) (*plan.Plan, error)) Algorithm {
+	a := amongRanks(name, make)
+	a.Crowds = true
+	return a
 }
 
 // Names lists the names of the algorithms for c, in the order of [Algorithms].

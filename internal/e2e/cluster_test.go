@@ -85,6 +85,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	})
+	t.Run("alltoall", func(t *testing.T) { alltoalls(t, six) })
 	t.Run("a rank does not come", func(t *testing.T) { missingRanks(t, a, b, c) })
 	t.Run("a rank fails", func(t *testing.T) { failingRank(t, a, b) })
 	t.Run("map and pools", func(t *testing.T) {
@@ -103,10 +104,11 @@ func TestCluster(t *testing.T) {
 		if err := os.WriteFile(grid, []byte(out), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, _ = run(t, 0, "plan", "allgather", "--grid", grid, "--size", "64KiB", "-o", "json")
+		out, _ = run(t, 0, "plan", "allgather", "--grid", grid, "--algorithm", "min3", "--size", "64KiB", "-o", "json")
 		if !strings.Contains(out, `"min3"`) {
 			t.Errorf("a plan from the live map: %s", out)
 		}
+		givenPlans(t, grid, []*node{b, c, a})
 	})
 	t.Run("strangers", func(t *testing.T) { strangers(t, a, b) })
 	t.Run("files", func(t *testing.T) { badFiles(t, a) })

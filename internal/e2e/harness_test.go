@@ -227,7 +227,11 @@ func waitMembers(t *testing.T, want int, nodes ...*node) {
 	for _, n := range nodes {
 		p := start(t, "members", "--dir", n.dir, "--wait", fmt.Sprint(want), "--timeout", "30s")
 		if p.wait(t, 40*time.Second) != 0 {
-			t.Fatalf("%s: %s%s\nits agent's log:\n%s", n.name, p.stdout.String(), p.stderr.String(), n.stderr.String())
+			logs := ""
+			for _, n := range nodes {
+				logs += fmt.Sprintf("\nthe log of %s:\n%s", n.name, n.stderr.String())
+			}
+			t.Fatalf("%s: %s%s%s", n.name, p.stdout.String(), p.stderr.String(), logs)
 		}
 	}
 }
@@ -235,9 +239,15 @@ func waitMembers(t *testing.T, want int, nodes ...*node) {
 // ranks starts one allgather command a rank: rank r at nodes[r], with in[r] and out[r].
 func ranks(t *testing.T, job string, at []*node, in, out []string, extra ...string) []*process {
 	t.Helper()
+	return collective(t, "allgather", job, at, in, out, extra...)
+}
+
+// collective is ranks of any command.
+func collective(t *testing.T, command, job string, at []*node, in, out []string, extra ...string) []*process {
+	t.Helper()
 	ps := make([]*process, len(at))
 	for r, n := range at {
-		args := []string{"allgather", "--dir", n.dir, "--job", job, "--rank", fmt.Sprint(r), "--ranks", fmt.Sprint(len(at)), "--in", in[r], "--out", out[r]}
+		args := []string{command, "--dir", n.dir, "--job", job, "--rank", fmt.Sprint(r), "--ranks", fmt.Sprint(len(at)), "--in", in[r], "--out", out[r]}
 		ps[r] = start(t, append(args, extra...)...)
 	}
 	return ps

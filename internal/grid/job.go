@@ -10,12 +10,15 @@ import (
 	"github.com/gridagent/gridagent/agent/client"
 )
 
-// A Job is one allgather by ranks on the hosts of a grid.
+// A Job is one allgather or alltoall by ranks on the hosts of a grid.
 type Job struct {
 	Name    string
 	Ranks   []int    // the host of each rank, an index into Grid.Hosts
-	Blocks  [][]byte // what each rank contributes
+	Blocks  [][]byte // what each rank contributes; in an alltoall its blocks for all ranks, one behind the other
 	Options client.Options
+	// Alltoall, if not nil, makes the job an alltoall, and returns what a rank asks for.
+	// Options does not count then.
+	Alltoall func(rank int) client.AlltoallOptions
 	// Context returns the context of a rank's client, which dies when it ends. Nil gives
 	// every rank the one of the call.
 	Context func(rank int) context.Context
@@ -24,9 +27,10 @@ type Job struct {
 	Ready func()
 }
 
-// An Outcome is what one rank got from an allgather.
+// An Outcome is what one rank got from a job.
 type Outcome struct {
 	Result []byte
+	Sizes  []int64 // of the blocks in Result
 	Err    error
 	At     time.Time     // when the rank's call returned, well or not
 	Took   time.Duration // from the moment when the last rank was ready; 0 after an error
@@ -61,7 +65,7 @@ func (g *Grid) Run(ctx context.Context, j Job) []Outcome {
 	return out
 }
 
-// rank is one client process: it joins, waits until all ranks have, and runs one allgather.
+// rank is one client process: it joins, waits until all ranks have, and does its job.
 func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *barrier) (o Outcome) {
 	c := g.Client(j.Ranks[rank])
 	defer c.Close()
@@ -74,12 +78,17 @@ func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *barrier) (o Ou
 	if err != nil {
 		return Outcome{Err: err}
 	}
-	res, err := r.Allgather(ctx, j.Blocks[rank], j.Options)
+	var res *client.Result
+	if j.Alltoall != nil {
+		res, err = r.Alltoall(ctx, j.Blocks[rank], j.Alltoall(rank))
+	} else {
+		res, err = r.Allgather(ctx, j.Blocks[rank], j.Options)
+	}
 	if err != nil {
 		return Outcome{Err: err}
 	}
 	defer res.Close()
-	return Outcome{Result: bytes.Clone(res.Data), Took: time.Since(start), Report: res.Report}
+	return Outcome{Result: bytes.Clone(res.Data), Sizes: res.Sizes, Took: time.Since(start), Report: res.Report}
 }
 
 // A barrier opens when n have come.

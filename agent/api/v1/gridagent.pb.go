@@ -396,7 +396,7 @@ type Member struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Site          string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
-	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // alive, failed, or unseen since this agent started; who has left is no member
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"` // alive, stopped, failed, or unseen since this agent started; who has left is no member
 	Authority     bool                   `protobuf:"varint,5,opt,name=authority,proto3" json:"authority,omitempty"`
 	Self          bool                   `protobuf:"varint,6,opt,name=self,proto3" json:"self,omitempty"`
 	RttSeconds    float64                `protobuf:"fixed64,7,opt,name=rtt_seconds,json=rttSeconds,proto3" json:"rtt_seconds,omitempty"` // 0 where not measured
@@ -1483,14 +1483,18 @@ type AllgatherRequest struct {
 	//	*AllgatherRequest_Data
 	//	*AllgatherRequest_Spool
 	Input          isAllgatherRequest_Input `protobuf_oneof:"input"`
-	Algorithm      string                   `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                   // min3 (default), magpie, ring; every rank the same
+	Algorithm      string                   `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                   // as in gridagent plan; empty or auto: min3; every rank the same
 	TimeoutSeconds float64                  `protobuf:"fixed64,7,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
 	// Return the result inline rather than as a file; refused over 16 MiB.
 	InlineResult bool `protobuf:"varint,8,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
 	// As in JoinRequest, where the rank has not joined.
 	FormingTimeoutSeconds float64 `protobuf:"fixed64,9,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// A plan made elsewhere (docs/formats.md), to be run in place of an algorithm's, at most
+	// 16 MiB. Its hosts are the group's, in any order; its sizes those of the hosts' blocks
+	// here. Some ranks or all give it, the same bytes.
+	PlanJson      []byte `protobuf:"bytes,10,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AllgatherRequest) Reset() {
@@ -1597,6 +1601,13 @@ func (x *AllgatherRequest) GetFormingTimeoutSeconds() float64 {
 	return 0
 }
 
+func (x *AllgatherRequest) GetPlanJson() []byte {
+	if x != nil {
+		return x.PlanJson
+	}
+	return nil
+}
+
 type isAllgatherRequest_Input interface {
 	isAllgatherRequest_Input()
 }
@@ -1681,6 +1692,317 @@ func (x *AllgatherResponse) GetReport() *Report {
 	return nil
 }
 
+type AlltoallRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank  uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Ranks uint32                 `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"` // needed only where the rank has not joined
+	// Types that are valid to be assigned to Input:
+	//
+	//	*AlltoallRequest_Data
+	//	*AlltoallRequest_Spool
+	Input isAlltoallRequest_Input `protobuf_oneof:"input"`
+	// Bytes of the block for each rank, in rank order. Empty: the input is cut into as many
+	// equal blocks as there are ranks; all ranks that do so have inputs of one size.
+	Sizes          []uint64         `protobuf:"varint,6,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	Algorithm      string           `protobuf:"bytes,7,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                    // as in gridagent plan; empty or auto: what the simulator finds fastest; every rank the same
+	Options        *AlltoallOptions `protobuf:"bytes,8,opt,name=options,proto3" json:"options,omitempty"`                                        // every rank the same
+	PlanJson       []byte           `protobuf:"bytes,9,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"`                      // as in AllgatherRequest
+	TimeoutSeconds float64          `protobuf:"fixed64,10,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
+	// Return the result inline rather than as a file; refused over 16 MiB.
+	InlineResult bool `protobuf:"varint,11,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
+	// As in JoinRequest, where the rank has not joined.
+	FormingTimeoutSeconds float64 `protobuf:"fixed64,12,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *AlltoallRequest) Reset() {
+	*x = AlltoallRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlltoallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlltoallRequest) ProtoMessage() {}
+
+func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlltoallRequest.ProtoReflect.Descriptor instead.
+func (*AlltoallRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AlltoallRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *AlltoallRequest) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *AlltoallRequest) GetRanks() uint32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *AlltoallRequest) GetInput() isAlltoallRequest_Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *AlltoallRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Input.(*AlltoallRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *AlltoallRequest) GetSpool() string {
+	if x != nil {
+		if x, ok := x.Input.(*AlltoallRequest_Spool); ok {
+			return x.Spool
+		}
+	}
+	return ""
+}
+
+func (x *AlltoallRequest) GetSizes() []uint64 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *AlltoallRequest) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *AlltoallRequest) GetOptions() *AlltoallOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *AlltoallRequest) GetPlanJson() []byte {
+	if x != nil {
+		return x.PlanJson
+	}
+	return nil
+}
+
+func (x *AlltoallRequest) GetTimeoutSeconds() float64 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *AlltoallRequest) GetInlineResult() bool {
+	if x != nil {
+		return x.InlineResult
+	}
+	return false
+}
+
+func (x *AlltoallRequest) GetFormingTimeoutSeconds() float64 {
+	if x != nil {
+		return x.FormingTimeoutSeconds
+	}
+	return 0
+}
+
+type isAlltoallRequest_Input interface {
+	isAlltoallRequest_Input()
+}
+
+type AlltoallRequest_Data struct {
+	Data []byte `protobuf:"bytes,4,opt,name=data,proto3,oneof"` // small payloads, at most 1 MiB
+}
+
+type AlltoallRequest_Spool struct {
+	Spool string `protobuf:"bytes,5,opt,name=spool,proto3,oneof"` // the path that Spool returned
+}
+
+func (*AlltoallRequest_Data) isAlltoallRequest_Input() {}
+
+func (*AlltoallRequest_Spool) isAlltoallRequest_Input() {}
+
+// What some algorithms leave to the user; the others do not look at it.
+type AlltoallOptions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sync          string                 `protobuf:"bytes,1,opt,name=sync,proto3" json:"sync,omitempty"`                                // aapc: receiver (default), sender, barrier, dummy or none
+	SyncBlock     uint32                 `protobuf:"varint,2,opt,name=sync_block,json=syncBlock,proto3" json:"sync_block,omitempty"`    // aapc: phases per block of partial synchronisation; 0: every phase is kept from the next
+	Within        string                 `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`                            // aapc, barrier with sync_block: none (default), sender or receiver
+	SyncStrict    bool                   `protobuf:"varint,4,opt,name=sync_strict,json=syncStrict,proto3" json:"sync_strict,omitempty"` // aapc, sync_block: order all contending messages of different blocks
+	Fanout        uint32                 `protobuf:"varint,5,opt,name=fanout,proto3" json:"fanout,omitempty"`                           // group-shuffle: partners that a host serves at a time; 0: 5, or all others where they are fewer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlltoallOptions) Reset() {
+	*x = AlltoallOptions{}
+	mi := &file_v1_gridagent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlltoallOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlltoallOptions) ProtoMessage() {}
+
+func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlltoallOptions.ProtoReflect.Descriptor instead.
+func (*AlltoallOptions) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AlltoallOptions) GetSync() string {
+	if x != nil {
+		return x.Sync
+	}
+	return ""
+}
+
+func (x *AlltoallOptions) GetSyncBlock() uint32 {
+	if x != nil {
+		return x.SyncBlock
+	}
+	return 0
+}
+
+func (x *AlltoallOptions) GetWithin() string {
+	if x != nil {
+		return x.Within
+	}
+	return ""
+}
+
+func (x *AlltoallOptions) GetSyncStrict() bool {
+	if x != nil {
+		return x.SyncStrict
+	}
+	return false
+}
+
+func (x *AlltoallOptions) GetFanout() uint32 {
+	if x != nil {
+		return x.Fanout
+	}
+	return 0
+}
+
+type AlltoallResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`           // inline_result
+	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: a file, the caller's to map; removed when the rank leaves or starts its next operation
+	Sizes         []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes of the block from each rank, in rank order
+	Report        *Report                `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlltoallResponse) Reset() {
+	*x = AlltoallResponse{}
+	mi := &file_v1_gridagent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlltoallResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlltoallResponse) ProtoMessage() {}
+
+func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlltoallResponse.ProtoReflect.Descriptor instead.
+func (*AlltoallResponse) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *AlltoallResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *AlltoallResponse) GetSpool() string {
+	if x != nil {
+		return x.Spool
+	}
+	return ""
+}
+
+func (x *AlltoallResponse) GetSizes() []uint64 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *AlltoallResponse) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 type Report struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Algorithm        string                 `protobuf:"bytes,1,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
@@ -1694,13 +2016,14 @@ type Report struct {
 	MapEpoch         uint64                 `protobuf:"varint,9,opt,name=map_epoch,json=mapEpoch,proto3" json:"map_epoch,omitempty"`
 	PlanSeconds      float64                `protobuf:"fixed64,10,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"` // time that scheduling took
 	PredictedSeconds float64                `protobuf:"fixed64,11,opt,name=predicted_seconds,json=predictedSeconds,proto3" json:"predicted_seconds,omitempty"`
+	PlanGiven        bool                   `protobuf:"varint,12,opt,name=plan_given,json=planGiven,proto3" json:"plan_given,omitempty"` // a rank brought the plan; algorithm is what it says of itself
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2035,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2048,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Report) GetAlgorithm() string {
@@ -1805,6 +2128,13 @@ func (x *Report) GetPredictedSeconds() float64 {
 	return 0
 }
 
+func (x *Report) GetPlanGiven() bool {
+	if x != nil {
+		return x.PlanGiven
+	}
+	return false
+}
+
 type FailRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1816,7 +2146,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2158,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2171,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FailRequest) GetJob() string {
@@ -1873,7 +2203,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2215,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2228,7 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
 }
 
 type ProgressRequest struct {
@@ -1911,7 +2241,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2253,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2266,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -1964,7 +2294,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2306,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2319,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -2026,7 +2356,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2368,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2381,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Failure) GetKind() string {
@@ -2186,7 +2516,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"#\n" +
 	"\rSpoolResponse\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xa9\x02\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xc6\x02\n" +
 	"\x10AllgatherRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
@@ -2196,13 +2526,43 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12'\n" +
 	"\x0ftimeout_seconds\x18\a \x01(\x01R\x0etimeoutSeconds\x12#\n" +
 	"\rinline_result\x18\b \x01(\bR\finlineResult\x126\n" +
-	"\x17forming_timeout_seconds\x18\t \x01(\x01R\x15formingTimeoutSecondsB\a\n" +
+	"\x17forming_timeout_seconds\x18\t \x01(\x01R\x15formingTimeoutSeconds\x12\x1b\n" +
+	"\tplan_json\x18\n" +
+	" \x01(\fR\bplanJsonB\a\n" +
 	"\x05input\"\x81\x01\n" +
 	"\x11AllgatherResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
 	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12,\n" +
-	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xe5\x02\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\x94\x03\n" +
+	"\x0fAlltoallRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\rR\x05ranks\x12\x14\n" +
+	"\x04data\x18\x04 \x01(\fH\x00R\x04data\x12\x16\n" +
+	"\x05spool\x18\x05 \x01(\tH\x00R\x05spool\x12\x14\n" +
+	"\x05sizes\x18\x06 \x03(\x04R\x05sizes\x12\x1c\n" +
+	"\talgorithm\x18\a \x01(\tR\talgorithm\x127\n" +
+	"\aoptions\x18\b \x01(\v2\x1d.gridagent.v1.AlltoallOptionsR\aoptions\x12\x1b\n" +
+	"\tplan_json\x18\t \x01(\fR\bplanJson\x12'\n" +
+	"\x0ftimeout_seconds\x18\n" +
+	" \x01(\x01R\x0etimeoutSeconds\x12#\n" +
+	"\rinline_result\x18\v \x01(\bR\finlineResult\x126\n" +
+	"\x17forming_timeout_seconds\x18\f \x01(\x01R\x15formingTimeoutSecondsB\a\n" +
+	"\x05input\"\x95\x01\n" +
+	"\x0fAlltoallOptions\x12\x12\n" +
+	"\x04sync\x18\x01 \x01(\tR\x04sync\x12\x1d\n" +
+	"\n" +
+	"sync_block\x18\x02 \x01(\rR\tsyncBlock\x12\x16\n" +
+	"\x06within\x18\x03 \x01(\tR\x06within\x12\x1f\n" +
+	"\vsync_strict\x18\x04 \x01(\bR\n" +
+	"syncStrict\x12\x16\n" +
+	"\x06fanout\x18\x05 \x01(\rR\x06fanout\"\x80\x01\n" +
+	"\x10AlltoallResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
+	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
+	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12,\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\x84\x03\n" +
 	"\x06Report\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12#\n" +
@@ -2217,7 +2577,9 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\tmap_epoch\x18\t \x01(\x04R\bmapEpoch\x12!\n" +
 	"\fplan_seconds\x18\n" +
 	" \x01(\x01R\vplanSeconds\x12+\n" +
-	"\x11predicted_seconds\x18\v \x01(\x01R\x10predictedSeconds\"I\n" +
+	"\x11predicted_seconds\x18\v \x01(\x01R\x10predictedSeconds\x12\x1d\n" +
+	"\n" +
+	"plan_given\x18\f \x01(\bR\tplanGiven\"I\n" +
 	"\vFailRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
@@ -2236,7 +2598,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause2\xaa\a\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause2\xf5\a\n" +
 	"\fAgentService\x12C\n" +
 	"\x06Status\x12\x1b.gridagent.v1.StatusRequest\x1a\x1c.gridagent.v1.StatusResponse\x12F\n" +
 	"\aMembers\x12\x1c.gridagent.v1.MembersRequest\x1a\x1d.gridagent.v1.MembersResponse\x12:\n" +
@@ -2248,7 +2610,8 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\vTokenRevoke\x12 .gridagent.v1.TokenRevokeRequest\x1a!.gridagent.v1.TokenRevokeResponse\x12=\n" +
 	"\x04Join\x12\x19.gridagent.v1.JoinRequest\x1a\x18.gridagent.v1.GroupEvent0\x01\x12@\n" +
 	"\x05Spool\x12\x1a.gridagent.v1.SpoolRequest\x1a\x1b.gridagent.v1.SpoolResponse\x12L\n" +
-	"\tAllgather\x12\x1e.gridagent.v1.AllgatherRequest\x1a\x1f.gridagent.v1.AllgatherResponse\x12=\n" +
+	"\tAllgather\x12\x1e.gridagent.v1.AllgatherRequest\x1a\x1f.gridagent.v1.AllgatherResponse\x12I\n" +
+	"\bAlltoall\x12\x1d.gridagent.v1.AlltoallRequest\x1a\x1e.gridagent.v1.AlltoallResponse\x12=\n" +
 	"\x04Fail\x12\x19.gridagent.v1.FailRequest\x1a\x1a.gridagent.v1.FailResponse\x12I\n" +
 	"\bProgress\x12\x1d.gridagent.v1.ProgressRequest\x1a\x1e.gridagent.v1.ProgressResponseB3Z1github.com/gridagent/gridagent/agent/api/v1;apiv1b\x06proto3"
 
@@ -2264,7 +2627,7 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
@@ -2293,56 +2656,63 @@ var file_v1_gridagent_proto_goTypes = []any{
 	(*SpoolResponse)(nil),         // 24: gridagent.v1.SpoolResponse
 	(*AllgatherRequest)(nil),      // 25: gridagent.v1.AllgatherRequest
 	(*AllgatherResponse)(nil),     // 26: gridagent.v1.AllgatherResponse
-	(*Report)(nil),                // 27: gridagent.v1.Report
-	(*FailRequest)(nil),           // 28: gridagent.v1.FailRequest
-	(*FailResponse)(nil),          // 29: gridagent.v1.FailResponse
-	(*ProgressRequest)(nil),       // 30: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 31: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 32: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*AlltoallRequest)(nil),       // 27: gridagent.v1.AlltoallRequest
+	(*AlltoallOptions)(nil),       // 28: gridagent.v1.AlltoallOptions
+	(*AlltoallResponse)(nil),      // 29: gridagent.v1.AlltoallResponse
+	(*Report)(nil),                // 30: gridagent.v1.Report
+	(*FailRequest)(nil),           // 31: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 32: gridagent.v1.FailResponse
+	(*ProgressRequest)(nil),       // 33: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 34: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 35: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	33, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	36, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
 	2,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
 	5,  // 2: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
 	14, // 3: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	33, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	33, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	36, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	36, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
 	14, // 6: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
 	21, // 7: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
 	22, // 8: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
-	27, // 9: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
-	0,  // 10: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
-	3,  // 11: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
-	6,  // 12: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
-	8,  // 13: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
-	10, // 14: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
-	12, // 15: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
-	15, // 16: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
-	17, // 17: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
-	19, // 18: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
-	23, // 19: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
-	25, // 20: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	28, // 21: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
-	30, // 22: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 23: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	4,  // 24: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	7,  // 25: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	9,  // 26: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	11, // 27: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	13, // 28: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	16, // 29: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	18, // 30: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	20, // 31: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	24, // 32: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	26, // 33: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	29, // 34: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
-	31, // 35: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	23, // [23:36] is the sub-list for method output_type
-	10, // [10:23] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	30, // 9: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
+	28, // 10: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
+	30, // 11: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
+	0,  // 12: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
+	3,  // 13: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
+	6,  // 14: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
+	8,  // 15: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
+	10, // 16: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
+	12, // 17: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
+	15, // 18: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
+	17, // 19: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
+	19, // 20: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
+	23, // 21: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
+	25, // 22: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
+	27, // 23: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
+	31, // 24: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	33, // 25: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 26: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	4,  // 27: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	7,  // 28: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	9,  // 29: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	11, // 30: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	13, // 31: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	16, // 32: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	18, // 33: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	20, // 34: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	24, // 35: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	26, // 36: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	29, // 37: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
+	32, // 38: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	34, // 39: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	26, // [26:40] is the sub-list for method output_type
+	12, // [12:26] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_v1_gridagent_proto_init() }
@@ -2358,13 +2728,17 @@ func file_v1_gridagent_proto_init() {
 		(*AllgatherRequest_Data)(nil),
 		(*AllgatherRequest_Spool)(nil),
 	}
+	file_v1_gridagent_proto_msgTypes[27].OneofWrappers = []any{
+		(*AlltoallRequest_Data)(nil),
+		(*AlltoallRequest_Spool)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

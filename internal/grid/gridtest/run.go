@@ -2,6 +2,7 @@ package gridtest
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/client"
@@ -30,6 +31,52 @@ func (c *Cluster) Job(algorithm string, ranks []int, sizes ...int) grid.Job {
 		}
 	}
 	return grid.Job{Name: "job-" + algorithm, Ranks: ranks, Blocks: blocks, Options: client.Options{Algorithm: algorithm}}
+}
+
+// Alltoall returns an alltoall by the algorithm with ranks on the given hosts and random
+// blocks: of size(s, d) bytes from rank s to rank d.
+func (c *Cluster) Alltoall(algorithm string, ranks []int, size func(s, d int) int) grid.Job {
+	j := grid.Job{Name: "alltoall-" + algorithm, Ranks: ranks, Blocks: make([][]byte, len(ranks))}
+	sizes := make([][]int64, len(ranks))
+	for s := range ranks {
+		for d := range ranks {
+			n := size(s, d)
+			sizes[s] = append(sizes[s], int64(n))
+			for range n {
+				j.Blocks[s] = append(j.Blocks[s], byte(c.rng.Uint32()))
+			}
+		}
+	}
+	j.Alltoall = func(rank int) client.AlltoallOptions {
+		return client.AlltoallOptions{Options: client.Options{Algorithm: algorithm}, Sizes: sizes[rank]}
+	}
+	return j
+}
+
+// want returns the bytes that rank shall have, and the sizes of the blocks in them.
+func want(j grid.Job, rank int) (data []byte, sizes []int64) {
+	for s := range j.Ranks {
+		block := j.Blocks[s]
+		if j.Alltoall != nil {
+			block = part(j, s, rank)
+		}
+		data, sizes = append(data, block...), append(sizes, int64(len(block)))
+	}
+	return data, sizes
+}
+
+// part returns the block of an alltoall from rank s to rank d.
+func part(j grid.Job, s, d int) []byte {
+	sizes := j.Alltoall(s).Sizes
+	if sizes == nil {
+		n := len(j.Blocks[s]) / len(j.Ranks)
+		return j.Blocks[s][d*n : (d+1)*n]
+	}
+	var at int64
+	for _, n := range sizes[:d] {
+		at += n
+	}
+	return j.Blocks[s][at : at+sizes[d]]
 }
 
 // A Result is what came of a job.
@@ -62,17 +109,19 @@ func (c *Cluster) MustRun(j grid.Job) *Result {
 	return r
 }
 
-// Check ends the test unless every rank got the blocks of all ranks in rank order.
+// Check ends the test unless every rank got the blocks from all ranks in rank order.
 func (c *Cluster) Check(j grid.Job, r *Result) {
 	c.T.Helper()
-	want := bytes.Join(j.Blocks, nil)
 	for rank, o := range r.Outcomes {
+		want, sizes := want(j, rank)
 		switch {
 		case o.Err != nil:
 			c.T.Errorf("%s: rank %d on %s: %v", j.Name, rank, c.Hosts[j.Ranks[rank]].Name, o.Err)
 		case !bytes.Equal(o.Result, want):
 			c.T.Errorf("%s: rank %d on %s: %d bytes that are not the blocks in rank order (%d bytes)",
 				j.Name, rank, c.Hosts[j.Ranks[rank]].Name, len(o.Result), len(want))
+		case !slices.Equal(o.Sizes, sizes):
+			c.T.Errorf("%s: rank %d: blocks of %v bytes, want %v", j.Name, rank, o.Sizes, sizes)
 		}
 	}
 	if c.T.Failed() {
@@ -115,15 +164,38 @@ func (c *Cluster) Bound(j grid.Job) time.Duration {
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	sizes := make([]int64, len(c.Hosts))
-	for r, h := range j.Ranks {
-		sizes[h] += int64(len(j.Blocks[r]))
+	network, err := plan.NetworkOf(snap, tree.Leaves(), 1)
+	if err != nil {
+		c.T.Fatal(err)
 	}
-	b, err := plan.SnapshotBound(snap, tree.Leaves(), sizes)
+	var b plan.Bound
+	if j.Alltoall != nil {
+		b, err = network.AlltoallBound(c.matrix(j))
+	} else {
+		sizes := make([]int64, len(c.Hosts))
+		for r, h := range j.Ranks {
+			sizes[h] += int64(len(j.Blocks[r]))
+		}
+		b, err = network.AllgatherBound(sizes)
+	}
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	return time.Duration(b.Seconds * float64(time.Second))
+}
+
+// matrix returns what the ranks of each host have for those of each other in an alltoall.
+func (c *Cluster) matrix(j grid.Job) plan.AlltoallSizes {
+	m := make([][]int64, len(c.Hosts))
+	for h := range m {
+		m[h] = make([]int64, len(c.Hosts))
+	}
+	for s, from := range j.Ranks {
+		for d, to := range j.Ranks {
+			m[from][to] += int64(len(part(j, s, d)))
+		}
+	}
+	return plan.AlltoallSizes{Matrix: m}
 }
 
 // Idle returns the IP bytes that cross into a site in d while no job runs: gossip, probes,

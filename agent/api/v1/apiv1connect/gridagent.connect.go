@@ -59,6 +59,8 @@ const (
 	AgentServiceSpoolProcedure = "/gridagent.v1.AgentService/Spool"
 	// AgentServiceAllgatherProcedure is the fully-qualified name of the AgentService's Allgather RPC.
 	AgentServiceAllgatherProcedure = "/gridagent.v1.AgentService/Allgather"
+	// AgentServiceAlltoallProcedure is the fully-qualified name of the AgentService's Alltoall RPC.
+	AgentServiceAlltoallProcedure = "/gridagent.v1.AgentService/Alltoall"
 	// AgentServiceFailProcedure is the fully-qualified name of the AgentService's Fail RPC.
 	AgentServiceFailProcedure = "/gridagent.v1.AgentService/Fail"
 	// AgentServiceProgressProcedure is the fully-qualified name of the AgentService's Progress RPC.
@@ -91,6 +93,10 @@ type AgentServiceClient interface {
 	// Allgather contributes this rank's block and returns the blocks of all ranks in
 	// rank order. A rank that has not joined joins for this one call (give ranks).
 	Allgather(context.Context, *connect.Request[v1.AllgatherRequest]) (*connect.Response[v1.AllgatherResponse], error)
+	// Alltoall sends every rank its block of the input, which holds one for each rank in
+	// rank order, and returns the blocks from all ranks in rank order. A rank that has not
+	// joined joins for this one call (give ranks).
+	Alltoall(context.Context, *connect.Request[v1.AlltoallRequest]) (*connect.Response[v1.AlltoallResponse], error)
 	// Fail says why a rank cannot go on, and gives its place up: ranks that wait for it,
 	// or come to, get the cause. Without it they learn only that the rank has left.
 	Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error)
@@ -175,6 +181,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("Allgather")),
 			connect.WithClientOptions(opts...),
 		),
+		alltoall: connect.NewClient[v1.AlltoallRequest, v1.AlltoallResponse](
+			httpClient,
+			baseURL+AgentServiceAlltoallProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Alltoall")),
+			connect.WithClientOptions(opts...),
+		),
 		fail: connect.NewClient[v1.FailRequest, v1.FailResponse](
 			httpClient,
 			baseURL+AgentServiceFailProcedure,
@@ -203,6 +215,7 @@ type agentServiceClient struct {
 	join        *connect.Client[v1.JoinRequest, v1.GroupEvent]
 	spool       *connect.Client[v1.SpoolRequest, v1.SpoolResponse]
 	allgather   *connect.Client[v1.AllgatherRequest, v1.AllgatherResponse]
+	alltoall    *connect.Client[v1.AlltoallRequest, v1.AlltoallResponse]
 	fail        *connect.Client[v1.FailRequest, v1.FailResponse]
 	progress    *connect.Client[v1.ProgressRequest, v1.ProgressResponse]
 }
@@ -262,6 +275,11 @@ func (c *agentServiceClient) Allgather(ctx context.Context, req *connect.Request
 	return c.allgather.CallUnary(ctx, req)
 }
 
+// Alltoall calls gridagent.v1.AgentService.Alltoall.
+func (c *agentServiceClient) Alltoall(ctx context.Context, req *connect.Request[v1.AlltoallRequest]) (*connect.Response[v1.AlltoallResponse], error) {
+	return c.alltoall.CallUnary(ctx, req)
+}
+
 // Fail calls gridagent.v1.AgentService.Fail.
 func (c *agentServiceClient) Fail(ctx context.Context, req *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error) {
 	return c.fail.CallUnary(ctx, req)
@@ -298,6 +316,10 @@ type AgentServiceHandler interface {
 	// Allgather contributes this rank's block and returns the blocks of all ranks in
 	// rank order. A rank that has not joined joins for this one call (give ranks).
 	Allgather(context.Context, *connect.Request[v1.AllgatherRequest]) (*connect.Response[v1.AllgatherResponse], error)
+	// Alltoall sends every rank its block of the input, which holds one for each rank in
+	// rank order, and returns the blocks from all ranks in rank order. A rank that has not
+	// joined joins for this one call (give ranks).
+	Alltoall(context.Context, *connect.Request[v1.AlltoallRequest]) (*connect.Response[v1.AlltoallResponse], error)
 	// Fail says why a rank cannot go on, and gives its place up: ranks that wait for it,
 	// or come to, get the cause. Without it they learn only that the rank has left.
 	Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error)
@@ -378,6 +400,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("Allgather")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceAlltoallHandler := connect.NewUnaryHandler(
+		AgentServiceAlltoallProcedure,
+		svc.Alltoall,
+		connect.WithSchema(agentServiceMethods.ByName("Alltoall")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceFailHandler := connect.NewUnaryHandler(
 		AgentServiceFailProcedure,
 		svc.Fail,
@@ -414,6 +442,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceSpoolHandler.ServeHTTP(w, r)
 		case AgentServiceAllgatherProcedure:
 			agentServiceAllgatherHandler.ServeHTTP(w, r)
+		case AgentServiceAlltoallProcedure:
+			agentServiceAlltoallHandler.ServeHTTP(w, r)
 		case AgentServiceFailProcedure:
 			agentServiceFailHandler.ServeHTTP(w, r)
 		case AgentServiceProgressProcedure:
@@ -469,6 +499,10 @@ func (UnimplementedAgentServiceHandler) Spool(context.Context, *connect.Request[
 
 func (UnimplementedAgentServiceHandler) Allgather(context.Context, *connect.Request[v1.AllgatherRequest]) (*connect.Response[v1.AllgatherResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Allgather is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) Alltoall(context.Context, *connect.Request[v1.AlltoallRequest]) (*connect.Response[v1.AlltoallResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Alltoall is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error) {

@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/shuffle"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+func TestChunkOf(t *testing.T) {
+	const size = 1 << 20
+	two := func(latency time.Duration, rate netmap.BytesPerSec) *netmap.Snapshot {
+		hosts := []netmap.Host{{Name: "a", Site: "X"}, {Name: "b", Site: "X"}, {Name: "c", Site: "Y"}, {Name: "d", Site: "Y"}}
+		est := make([]netmap.Estimate, 16)
+		for i := range est {
+			est[i] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond, Bandwidth: 1000 * netmap.Mbps}
+			if hosts[i/4].Site != hosts[i%4].Site {
+				est[i].Latency, est[i].Bandwidth = latency, rate
+			}
+		}
+		return netmap.NewSnapshot(1, hosts, est)
+	}
+	whole := exchange.DefaultChunk(size)
+	for _, tc := range []struct {
+		name string
+		make func(hosts []string, sizes plan.AlltoallSizes) (*plan.Plan, error)
+		snap *netmap.Snapshot
+		want int
+	}{
+		{"a LAN", baseline.AlltoallSimple, two(50*time.Microsecond, netmap.Mbps), whole},
+		{"a wide pipe", baseline.AlltoallSimple, two(50*time.Millisecond, 1000*netmap.Mbps), whole},
+		{"4 flows share 100 kB", baseline.AlltoallSimple, two(50*time.Millisecond, 8*netmap.Mbps), 16 << 10},
+		{"4 flows share 1 kB", baseline.AlltoallSimple, two(5*time.Millisecond, 0.8*netmap.Mbps), 1 << 10},
+		{"hosts that take turns", shuffle.Shift, two(5*time.Millisecond, 0.8*netmap.Mbps), whole},
+	} {
+		p, err := tc.make(tc.snap.Names(), plan.AlltoallSizes{Uniform: size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chunkOf(p, tc.snap); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
