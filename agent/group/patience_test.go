@@ -57,7 +57,7 @@ func TestHeardElsewhereIsNoSilence(t *testing.T) {
 		heardFor, want time.Duration
 	}{
 		{0, beatPatience},
-		{20 * time.Second, 4 * beatPatience}, // the third still hears something
+		{20 * time.Second, 4 * beatPatience},      // the third still hears something
 		{time.Hour, longPatience + 3*time.Second}, // 9 times the patience
 	} {
 		synctest.Test(t, func(t *testing.T) {
