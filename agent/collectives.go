@@ -11,6 +11,8 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/planner"
 )
 
 // Limits of payloads that travel inside a call rather than by shared memory.
@@ -44,6 +46,11 @@ func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.Allg
 	w, err := newWish(m.Algorithm, m.PlanJson)
 	if err != nil {
 		return nil, err
+	}
+	if w.Algorithm != "" {
+		if _, err := planner.Named(plan.Allgather, w.Algorithm); err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
 	}
 	a, err := s.operate(ctx, &call{
 		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(),

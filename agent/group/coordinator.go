@@ -105,7 +105,9 @@ func (c *coordinator) run() {
 	defer cancel()
 	defer c.end()
 	for _, a := range c.early {
-		c.g.start(func() { c.attach(a) })
+		if !c.g.start(func() { c.attach(a) }) {
+			a.c.Abort() // nobody would ever read it
+		}
 	}
 	c.early = nil
 	deadline := time.NewTimer(attachTimeout)

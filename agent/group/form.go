@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A claim is a rank of a job that one client of this host may hold.
@@ -73,7 +76,9 @@ func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, opts Joi
 func checkJob(job string, rank, ranks int) error {
 	switch {
 	case job == "" || len(job) > 256:
-		return fmt.Errorf("job %q: want a name of 1 to 256 bytes", job)
+		return fmt.Errorf("job %.40q: want a name of 1 to 256 bytes", job)
+	case !utf8.ValidString(job) || strings.ContainsFunc(job, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("job %.40q: want a name of characters that print", job)
 	case ranks < 1 || ranks > maxRanks:
 		return fmt.Errorf("%d ranks: want 1 to %d", ranks, maxRanks)
 	case rank < 0 || rank >= ranks:

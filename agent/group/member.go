@@ -116,7 +116,9 @@ func (m *member) run() {
 func (m *member) dial() (conn, error) {
 	if m.roster[0] == m.g.cfg.Self {
 		near, far := pipe()
-		m.g.start(func() { m.g.attach(m.id, attached{m.g.cfg.Self, far}) })
+		if !m.g.start(func() { m.g.attach(m.id, attached{m.g.cfg.Self, far}) }) {
+			far.Abort()
+		}
 		return near, nil
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, attachTimeout)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -120,7 +121,9 @@ type streamConn struct {
 	// heard counts what has arrived from the other end's host, on whatever stream; nil: not
 	// known. On a link that is flooded beats wait behind lost data for longer than the
 	// patience, while acknowledgements show that the host lives.
-	heard func() uint64
+	heard   func() uint64
+	count   uint64       // by the latest listen
+	heardAt atomic.Int64 // when listen found more, Unix nanoseconds
 }
 
 func newStreamConn(s Stream) *streamConn {
@@ -138,23 +141,32 @@ func (p patient) Read(b []byte) (int, error) {
 	if !p.c.beats {
 		return p.c.s.Read(b)
 	}
-	for end := time.Now().Add(longPatience); ; {
-		before := p.c.hears()
-		if err := p.c.s.SetReadDeadline(time.Now().Add(beatPatience)); err != nil {
+	begun := time.Now()
+	for deadline := begun.Add(beatPatience); ; {
+		if err := p.c.s.SetReadDeadline(deadline); err != nil {
 			return 0, err
 		}
 		n, err := p.c.s.Read(b)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || p.c.hears() == before || time.Now().After(end) {
+		// The patience counts from the last thing that was heard, if that was in this wait.
+		heard := time.Unix(0, p.c.heardAt.Load()).Add(beatPatience)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !heard.After(time.Now()) || time.Since(begun) > longPatience {
 			return n, err
 		}
+		deadline = heard
 	}
 }
 
-func (c *streamConn) hears() uint64 {
+// listen notes whether anything has come from the other end's host since the last call. The
+// goroutine that sends beats calls it with each of them.
+func (c *streamConn) listen() {
 	if c.heard == nil {
-		return 0
+		return
 	}
-	return c.heard()
+	n := c.heard()
+	if n > c.count {
+		c.heardAt.Store(time.Now().UnixNano())
+	}
+	c.count = n // which falls where a new connection counts anew
 }
 
 func (c *streamConn) Send(m message) error {
@@ -259,6 +271,9 @@ func (o *outbox) deliver() error {
 	for {
 		select {
 		case <-beat.C:
+			if c, ok := o.c.(*streamConn); ok {
+				c.listen()
+			}
 			if err := o.c.Send(message{Kind: kindBeat}); err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func addRankFlags(cmd *cobra.Command, c plan.Collective, in string) *rankFlags {
 	flags.StringVar(&f.in, "in", "", in)
 	flags.StringVar(&f.out, "out", "", "file to write")
 	flags.BoolVar(&f.force, "force", false, "replace --out if it exists")
-	flags.StringVar(&f.algorithm, "algorithm", planner.Auto, "how to schedule, the same at every rank; auto leaves it to the agent")
+	flags.StringVar(&f.algorithm, "algorithm", planner.Auto, "how to schedule, the same at every rank; auto leaves it to the agent: auto, "+strings.Join(planner.Names(c), ", "))
 	flags.StringVar(&f.plan, "plan", "", "plan to run in place of an algorithm's (gridagent plan -o json); not every rank must give it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "give up if the group has not formed within this time, or if the operation then takes longer; 0 means never")
 	flags.DurationVar(&f.forming, "forming-timeout", 10*time.Minute, "give up, for all ranks, if not all of them have joined within this time; 0 means never")
@@ -65,6 +65,11 @@ func addRankFlags(cmd *cobra.Command, c plan.Collective, in string) *rankFlags {
 func (f *rankFlags) check() error {
 	if err := errors.Join(checkJob(f.job), checkRanks(f.rank, f.ranks)); err != nil {
 		return err
+	}
+	if f.algorithm != planner.Auto && f.algorithm != "" {
+		if _, err := planner.Named(f.collective, f.algorithm); err != nil {
+			return &usageError{err}
+		}
 	}
 	if f.timeout < 0 {
 		return usagef("--timeout %v: want a time of 0 or more", f.timeout)
