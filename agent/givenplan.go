@@ -42,7 +42,7 @@ func givenPlan(p *planner.Problem, mapErr error, r group.Request) (*plan.Plan, g
 	if err := fits(g, r); err != nil {
 		return fail(err)
 	}
-	// Chunked is the weaker rule for times, and the engine looks at none.
+	// Chunked is the weaker rule for times, of which the engine takes only the order of starts.
 	if err := plan.Verify(g, plan.Rules{Chunked: true}); err != nil {
 		return fail(err)
 	}

@@ -110,7 +110,7 @@ func (w *world) checkAccuracy(cfg gridnet.Config) {
 	var worst float64
 	var worstRTT time.Duration
 	// A pair has been measured once, and now and then something else is on the link just then:
-	// in 3 of 24 runs one pair of 380 was off, by 10 to 28 %. One is let pass.
+	// in 3 of 24 runs one pair of 380 was off, by 10 to 21 %, and once in CI by 28 %. One is let pass.
 	disturbed := 0
 	for k, e := range w.est {
 		from, to := w.site(k[0]), w.site(k[1])
