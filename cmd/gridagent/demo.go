@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gridagent/gridagent/configs"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/internal/demo"
@@ -38,7 +37,8 @@ The exit status is 1 if any rank gets a wrong byte.`,
   gridagent demo --grid configs/grids/paper-2site-europe.yaml --algorithms min3,ring,bruck -o json`,
 		Args: cobra.NoArgs,
 	}
-	gridPath := cmd.Flags().String("grid", "", "grid file, human form (default: the 3-site grid of the Min3 paper, 8 + 4 + 8 hosts)")
+	var gridPath string
+	gridFlag(cmd, &gridPath, "grid file, human form, or the name of a built-in one (default: paper-3site, the grid of the Min3 paper, 8 + 4 + 8 hosts)")
 	hosts := cmd.Flags().Int("hosts", 0, "hosts in all, spread over the sites as in the grid file; 0 means as there")
 	size := byteSize(64 << 10)
 	cmd.Flags().Var(&size, "size", "bytes that each rank contributes, with unit")
@@ -47,7 +47,7 @@ The exit status is 1 if any rank gets a wrong byte.`,
 	verbose := cmd.Flags().Bool("verbose", false, "show what the agents log, on standard error")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
-		g, err := demoGrid(*gridPath, *hosts)
+		g, err := demoGrid(gridPath, *hosts)
 		if err != nil {
 			return err
 		}
@@ -95,10 +95,10 @@ The exit status is 1 if any rank gets a wrong byte.`,
 }
 
 func demoGrid(path string, hosts int) (*gridfile.Grid, error) {
-	g, err := gridfile.Parse("paper-3site.yaml", configs.Paper3Site)
-	if path != "" {
-		g, err = gridfile.Load(path)
+	if path == "" {
+		path = "paper-3site"
 	}
+	g, err := loadGrid(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/pools"
-	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -21,7 +20,7 @@ type gridFlags struct {
 
 func addGridFlags(cmd *cobra.Command) *gridFlags {
 	g := new(gridFlags)
-	cmd.Flags().StringVar(&g.grid, "grid", "", "grid file: sites and WAN links, or the output of gridagent map -o json")
+	gridFlag(cmd, &g.grid, "grid file: sites and WAN links, or the output of gridagent map -o json; or the name of a built-in one, such as paper-3site")
 	cmd.Flags().StringVar(&g.pools, "pools", "", "pool tree to use, as gridagent pools -o json prints it (default: built from the grid)")
 	g.criterion = criterionFlag(cmd)
 	return g
@@ -38,7 +37,7 @@ func (g *gridFlags) load() (*netmap.Snapshot, *pools.Tree, error) {
 }
 
 func loadSnapshot(path string) (*netmap.Snapshot, error) {
-	grid, err := gridfile.Load(path)
+	grid, err := loadGrid(path)
 	if err != nil {
 		return nil, err
 	}

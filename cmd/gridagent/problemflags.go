@@ -3,17 +3,18 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gridagent/gridagent/configs"
 	"github.com/gridagent/gridagent/exchange/baseline"
 	"github.com/gridagent/gridagent/exchange/phase"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/min3"
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // problemFlags say what plan and simulate are about: a collective, a network, sizes, and
@@ -40,6 +41,7 @@ type problemFlags struct {
 func addProblemFlags(cmd *cobra.Command, c plan.Collective) *problemFlags {
 	f := &problemFlags{cmd: cmd, collective: c, grid: addGridFlags(cmd), tree: addTopologyFlags(cmd), size: addSizeFlags(cmd, c)}
 	cmd.MarkFlagsMutuallyExclusive("grid", "topology")
+	cmd.MarkFlagsMutuallyExclusive("grid", "link-rate")
 	flags := cmd.Flags()
 	switch c {
 	case plan.Allgather:
@@ -166,6 +168,7 @@ func takers(c plan.Collective, flag string) string {
 // topologyFlags say which switch tree.
 type topologyFlags struct {
 	file     string
+	rate     bitRate
 	spanning *choice
 	root     string
 	seed     uint64
@@ -173,7 +176,10 @@ type topologyFlags struct {
 
 func addTopologyFlags(cmd *cobra.Command) *topologyFlags {
 	f := new(topologyFlags)
-	cmd.Flags().StringVar(&f.file, "topology", "", "switch-tree file: the switches of one cluster and the hosts on them")
+	cmd.Flags().StringVar(&f.file, "topology", "", "switch-tree file: the switches of one cluster and the hosts on them; or the name of a built-in one, such as allgather-d")
+	// An error here means that two flags share a name, which pflag has already refused.
+	_ = cmd.RegisterFlagCompletionFunc("topology", completeNames(configs.Topologies))
+	cmd.Flags().Var(&f.rate, "link-rate", "with --topology: rate of every link, with unit, in place of the file's")
 	f.spanning = choiceFlag(cmd, "spanning-tree", "", "of a topology with loops, the tree to use: breadth first, depth first, random; none refuses loops",
 		"none", string(plan.SpanBFS), string(plan.SpanDFS), string(plan.SpanRandom))
 	cmd.Flags().StringVar(&f.root, "root", "", "switch where --spanning-tree bfs or dfs begins (default: the first of the file)")
@@ -182,20 +188,28 @@ func addTopologyFlags(cmd *cobra.Command) *topologyFlags {
 }
 
 func (f *topologyFlags) load() (*plan.Topology, error) {
-	data, err := os.ReadFile(f.file)
+	t, err := f.tree()
+	if err == nil && f.rate != 0 {
+		t = t.WithBandwidth(netmap.BytesPerSec(f.rate))
+	}
+	return t, err
+}
+
+func (f *topologyFlags) tree() (*plan.Topology, error) {
+	name, data, err := readTopologyFile(f.file)
 	if err != nil {
 		return nil, err
 	}
 	if f.spanning.value == "none" {
-		t, err := plan.ReadTopology(f.file, data)
+		t, err := plan.ReadTopology(name, data)
 		if err != nil {
-			if _, e := plan.ReadGraph(f.file, data); e == nil {
+			if _, e := plan.ReadGraph(name, data); e == nil {
 				return nil, fmt.Errorf("%w; --spanning-tree bfs, dfs or random leaves links out", err)
 			}
 		}
 		return t, err
 	}
-	g, err := plan.ReadGraph(f.file, data)
+	g, err := plan.ReadGraph(name, data)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ The exit status is 1 if the plan violates a property; the property and its trans
 		Args: cobra.ExactArgs(1),
 	}
 	f := verifyFlags{tree: addTopologyFlags(cmd), criterion: criterionFlag(cmd)}
-	cmd.Flags().StringVar(&f.grid, "grid", "", "grid file")
+	gridFlag(cmd, &f.grid, "grid file, or the name of a built-in one")
 	cmd.Flags().StringVar(&f.pools, "pools", "", "pool-tree file, or auto: built from --grid")
 	cmd.Flags().BoolVar(&f.chunked, "chunked", false, "the times are of chunks that stream through: a host may forward a block before it is whole")
 	f.duplex = choiceFlag(cmd, "duplex", "", "host model that the predicted times must keep", "auto", "full", "half", "none")

@@ -21,7 +21,8 @@ import (
 // paperGrid is the 3-site grid of Gupta & Vadhiyar, Tables 1 and 2, with its pool tree
 // UT | {UK | NTH}.
 func paperGrid(t testing.TB) (*netmap.Snapshot, *pools.Tree) {
-	g, err := gridfile.Parse("paper-3site.yaml", configs.Paper3Site)
+	data, _ := configs.Grid("paper-3site")
+	g, err := gridfile.Parse("paper-3site.yaml", data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,12 +30,13 @@ type sample struct {
 func samples(t *testing.T) []sample {
 	t.Helper()
 	readGrid := func(name string, data []byte) error { _, err := gridfile.Parse(name, data); return err }
+	readTopology := func(name string, data []byte) error { _, err := plan.ReadTopology(name, data); return err }
 	readPlan := func(name string, data []byte) error { _, err := plan.Read(name, data); return err }
 	var all []sample
 	for _, from := range []struct {
 		pattern string
 		read    func(string, []byte) error
-	}{{"../../configs/grids/*", readGrid}, {"../../exchange/plan/testdata/*.golden", readPlan}} {
+	}{{"../../configs/grids/*.yaml", readGrid}, {"../../configs/grids/allgather-*.json", readTopology}, {"../../exchange/plan/testdata/*.golden", readPlan}} {
 		paths, err := filepath.Glob(from.pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %d files, %v", from.pattern, len(paths), err)
