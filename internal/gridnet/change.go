@@ -38,9 +38,10 @@ func (n *Network) Link(from, to string) (Link, error) {
 }
 
 // SetHostRate changes the rate of a host's port, in both directions. Zero means no limit.
+// The port of a real host is not ours: that is an error.
 func (n *Network) SetHostRate(host string, r Rate) error {
 	return n.edit(func() error {
-		h, err := n.world.host(host)
+		h, err := n.world.emulated(host)
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,8 @@ func (n *Network) setCut(a, b string, cut bool) error {
 	})
 }
 
-// CutHost pulls the cable of a host: its sockets stay open, and nothing gets in or out.
+// CutHost pulls the cable of a host: its sockets stay open, and nothing gets in or out. A
+// real host is cut off from other sites.
 func (n *Network) CutHost(host string) error { return n.setHostCut(host, true) }
 
 // HealHost undoes CutHost.
@@ -103,10 +105,11 @@ func (n *Network) setHostCut(host string, cut bool) error {
 }
 
 // Kill is a power cut: it closes the sockets of a host without a word to anybody and drops
-// the packets in its queues. Listen starts it again.
+// the packets in its queues. Listen starts it again. The processes of a real host are not
+// ours: that is an error.
 func (n *Network) Kill(host string) error {
 	return n.edit(func() error {
-		h, err := n.world.host(host)
+		h, err := n.world.emulated(host)
 		if err != nil {
 			return err
 		}
@@ -114,6 +117,15 @@ func (n *Network) Kill(host string) error {
 		n.world.powerOff(h)
 		return nil
 	})
+}
+
+// emulated returns a host whose site has no wire.
+func (w *world) emulated(name string) (*host, error) {
+	h, err := w.host(name)
+	if err == nil && w.sites[h.siteIndex].wire != nil {
+		return nil, fmt.Errorf("host %q is real while site %q has a wire: change it where it runs, or cut it", name, h.site)
+	}
+	return h, err
 }
 
 // edit brings the network up to now, so that a change has no effect on the past, and

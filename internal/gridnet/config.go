@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A Rate is a number of IP bytes (UDP payload + [HeaderBytes]) a second. Zero means no limit.
+// A Rate is a number of IP bytes a second (of a socket's datagram: UDP payload +
+// [HeaderBytes]). Zero means no limit.
 type Rate float64
 
 // Mbps is 10^6 bits a second.
@@ -99,8 +100,9 @@ type Link struct {
 	// Rate is what all flows get together. Zero means no limit.
 	Rate Rate
 	// FlowRate is the ceiling of one flow (source address and port, destination
-	// address and port): packets of a flow leave for the shared queue spaced by
-	// size/FlowRate; those that wait do so in a queue of the flow's own. Zero means none.
+	// address and port; from a [Wire], port 0 for fragments and for what is neither TCP nor
+	// UDP): packets of a flow leave for the shared queue spaced by size/FlowRate; those that
+	// wait do so in a queue of the flow's own. Zero means none.
 	FlowRate Rate
 	// Latency is the one-way delay of the whole path between two hosts.
 	Latency time.Duration

@@ -46,7 +46,7 @@ func (c *Conn) ReadFrom(b []byte) (int, net.Addr, error) {
 		}
 		if p := c.received.pop(); p != nil {
 			c.unread -= p.size
-			n, from := copy(b, p.data[:p.payload]), p.src.addrPort()
+			n, from := copy(b, p.data[:p.held]), p.src.addrPort()
 			w.recycle(p)
 			if c.received.len > 0 {
 				c.readable.Signal()
@@ -169,7 +169,7 @@ func (c *Conn) sent(p *packet) {
 // close is Close without its lock.
 func (c *Conn) close() {
 	c.closed = true
-	delete(c.host.sockets, c.endpoint.addrPort().Port())
+	delete(c.host.sockets, c.endpoint.port())
 	c.readBy.stop()
 	c.writeBy.stop()
 	for p := c.received.pop(); p != nil; p = c.received.pop() {

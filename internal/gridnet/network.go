@@ -26,7 +26,7 @@ type Network struct {
 	done       chan struct{} // closed by Close
 	ended      chan struct{} // closed by the loop when it returns
 
-	// mu guards the world, the state of every Conn and what follows. It is never held
+	// mu guards the world, the state of every Conn and Wire and what follows. It is never held
 	// while sleeping or waiting for a channel: in a bubble that would stop the clock.
 	mu     sync.Mutex
 	world  *world
@@ -122,6 +122,9 @@ func (n *Network) ListenPort(host string, port uint16) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
+	if n.world.sites[h.siteIndex].wire != nil {
+		return nil, fmt.Errorf("listen on host %q: it is real while site %q has a wire", host, h.site)
+	}
 	if port == 0 {
 		for port = firstPort; h.sockets[port] != nil; port++ {
 			if port == math.MaxUint16 {
@@ -159,7 +162,7 @@ func (n *Network) Stats() Stats {
 	if !n.closed {
 		n.catchUp()
 	}
-	s := Stats{At: n.world.now}
+	s := Stats{At: n.world.now, Stray: n.world.stray, Late: n.world.late}
 	for i, p := range n.world.pipes {
 		l := LinkStats{From: p.link.From, To: p.link.To, Traffic: p.Traffic}
 		if i < n.world.links {
@@ -174,7 +177,7 @@ func (n *Network) Stats() Stats {
 	return s
 }
 
-// Close closes every socket, forgets the packets on their way and waits for the event
+// Close closes every socket and wire, forgets the packets on their way and waits for the event
 // loop to end. Closing again does nothing.
 func (n *Network) Close() error {
 	n.mu.Lock()
@@ -183,6 +186,11 @@ func (n *Network) Close() error {
 		n.closed = true
 		for _, h := range n.world.hosts {
 			h.closeSockets()
+		}
+		for _, s := range n.world.sites {
+			if s.wire != nil {
+				s.wire.close()
+			}
 		}
 		close(n.done)
 	}

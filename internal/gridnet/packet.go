@@ -22,20 +22,20 @@ const (
 type packet struct {
 	at       time.Duration // of the next step, since the network began
 	src, dst endpoint
-	seq      uint64 // counts the packets of the sending socket
+	seq      uint64 // counts the packets of the sending socket or wire
 	index    int    // in the heap, -1 outside
 	next     *packet
 
 	stage    stage
-	sender   *Conn
+	sender   *Conn // nil for one from a wire
 	from, to *host
 	pipe     *pipe         // that it is in; nil within a site
 	ahead    []*pipe       // the trunks that follow
 	tail     time.Duration // from the last switch to the receiver, once it has crossed trunks
 	flow     *flow         // nil without a ceiling
 	size     int           // IP bytes
-	payload  int
-	data     [MaxPayload]byte
+	held     int           // bytes of data in use
+	data     [MTU]byte     // the payload of a socket's datagram, or all of a wire's packet
 }
 
 // An endpoint is an IPv4 address and port as one ordered number.
@@ -47,8 +47,10 @@ func toEndpoint(a netip.AddrPort) endpoint {
 }
 
 func (e endpoint) addrPort() netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(e >> 40), byte(e >> 32), byte(e >> 24), byte(e >> 16)}), uint16(e))
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(e >> 40), byte(e >> 32), byte(e >> 24), byte(e >> 16)}), e.port())
 }
+
+func (e endpoint) port() uint16 { return uint16(e) }
 
 // before is the total order of events: time, source, destination, sequence.
 func (p *packet) before(q *packet) bool {

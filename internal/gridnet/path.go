@@ -11,6 +11,7 @@ const loopback = time.Microsecond
 
 // advance applies all events up to and including now, in their total order.
 func (w *world) advance(now time.Duration) {
+	w.clock = now
 	for p := w.events.top(); p != nil && p.at <= now; p = w.events.top() {
 		w.events.pop()
 		w.now = p.at
@@ -56,9 +57,12 @@ func (w *world) later(p *packet, s stage, at time.Duration) {
 
 // send takes a datagram from a socket at w.now, which advance has set.
 func (w *world) send(c *Conn, payload []byte, to netip.AddrPort) {
-	p := w.packet(c, payload, to)
-	w.trace(p, Sent, 0)
 	h := c.host
+	c.seq++
+	p := w.packet(h, c.endpoint, toEndpoint(to), c.seq, payload)
+	p.sender = c
+	p.size += HeaderBytes
+	w.trace(p, Sent, 0)
 	if p.to == h {
 		h.local.enter(p)
 		if p.size > MTU {
@@ -82,23 +86,22 @@ func (w *world) send(c *Conn, payload []byte, to netip.AddrPort) {
 	}
 }
 
-// packet makes a packet of a datagram; one that is too large keeps its size only.
-func (w *world) packet(c *Conn, payload []byte, to netip.AddrPort) *packet {
+// packet makes a packet of data; one that is too large keeps its size only.
+func (w *world) packet(from *host, src, dst endpoint, seq uint64, data []byte) *packet {
 	p := w.spare
 	if p != nil {
 		w.spare = p.next
 	} else {
 		p = new(packet)
 	}
-	c.seq++
-	p.src, p.dst, p.seq = c.endpoint, toEndpoint(to), c.seq
+	p.src, p.dst, p.seq = src, dst, seq
 	p.index, p.next, p.flow = -1, nil, nil
-	p.sender, p.from, p.to, p.pipe, p.ahead, p.tail = c, c.host, w.ips[to.Addr()], nil, nil, 0
+	p.sender, p.from, p.to, p.pipe, p.ahead, p.tail = nil, from, w.at(dst), nil, nil, 0
 	if p.to != nil {
-		from, to := p.from.siteIndex, p.to.siteIndex
-		p.pipe, p.ahead = w.routes[[2]int{from, to}], w.ways[from][to]
+		here, there := from.siteIndex, p.to.siteIndex
+		p.pipe, p.ahead = w.routes[here][there], w.ways[here][there]
 	}
-	p.size, p.payload = len(payload)+HeaderBytes, copy(p.data[:], payload)
+	p.size, p.held = len(data), copy(p.data[:], data)
 	return p
 }
 
@@ -192,13 +195,15 @@ func (w *world) leaveBottleneck(p *packet) {
 	w.later(p, stageSwitch, at)
 }
 
-// arrive puts p before the port of its receiver.
+// arrive puts p before the port of its receiver. That of a real host is not emulated.
 func (w *world) arrive(p *packet) {
 	h := p.to
 	h.in.enter(p)
 	switch {
 	case h.cut:
 		w.drop(p, &h.in, LinkCut)
+	case p.sender == nil:
+		w.deliver(p)
 	case !h.ingress.offer(&w.events, w.now, p):
 		w.drop(p, &h.in, QueueFull)
 	default:
@@ -212,16 +217,32 @@ func (w *world) deliver(p *packet) {
 	if p.from == h {
 		t = &h.local
 	}
-	c := h.sockets[p.dst.addrPort().Port()]
-	switch {
-	case c == nil:
-		w.drop(p, t, NoSocket)
-	case !c.take(p):
-		w.drop(p, t, BufferFull)
-	default:
-		t.leave(p)
-		w.trace(p, Delivered, 0)
+	if r, ok := w.handOver(p); !ok {
+		w.drop(p, t, r)
+		return
 	}
+	t.leave(p)
+	w.trace(p, Delivered, 0)
+}
+
+// handOver gives p to its socket or wire, or says why it cannot.
+func (w *world) handOver(p *packet) (Reason, bool) {
+	if p.sender == nil {
+		wire := w.sites[p.to.siteIndex].wire
+		if wire == nil {
+			return NoSocket, false
+		}
+		return BufferFull, wire.take(p) // whose Read sees how late it is
+	}
+	c := p.to.sockets[p.dst.port()]
+	if c == nil {
+		return NoSocket, false
+	}
+	if !c.take(p) {
+		return BufferFull, false
+	}
+	w.late.add(w.clock - p.at)
+	return 0, true
 }
 
 func (w *world) drop(p *packet, t *Traffic, r Reason) {

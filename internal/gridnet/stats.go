@@ -12,13 +12,13 @@ type Reason uint8
 // The reasons, in the order in which a packet meets them.
 const (
 	TooBig      Reason = iota // larger than MTU
-	NoRoute                   // no such host, or neither link nor trunks between the two sites
+	NoRoute                   // no such host, or neither link nor trunks between the two sites; from a wire, also one of its own site
 	QueueFull                 // drop-tail, at a port or pipe
 	CeilingFull               // the queue of the flow's own, under [Link.FlowRate]
 	Lost                      // by chance, [Link.Loss]
 	LinkCut                   // the pipe or the host's cable is cut
 	HostDown                  // the host was killed
-	NoSocket                  // nobody listens on the port
+	NoSocket                  // nobody listens on the port, or the site has no wire for a real host's packet
 	BufferFull                // the receiver does not read fast enough
 
 	reasons
@@ -74,7 +74,8 @@ type LinkStats struct {
 }
 
 // HostStats is the traffic of one host: out of its sockets to the end of its port,
-// from its switch port into its sockets, and between its own sockets.
+// from its switch port into its sockets, and between its own sockets. Of a real host it is what
+// its wire took from it and has for it: nothing waits there, so HighWater is 0.
 type HostStats struct {
 	Host, Site                string
 	Egress, Ingress, Loopback Traffic
@@ -86,6 +87,35 @@ type Stats struct {
 	Links  []LinkStats
 	Trunks []LinkStats
 	Hosts  []HostStats
+	Stray  Count // written to a wire from an address that no host of its site has
+	Late   Late
+}
+
+// Late says how well a network in real time kept to its own times. It compares when a packet
+// was put into its receiver's socket, or taken by [Wire.Read], with when it was due: 0.1 ms
+// is by design ([Config.RealTime]), much more is a machine that is too busy for the
+// traffic, or a wire that is not read. Lateness does not add up: queues
+// and pipes go by the times that were due. In a bubble only a slow reader of a wire is late.
+//
+// The counters less those of an earlier Stats are the lateness between the two, but for Worst.
+type Late struct {
+	Packets uint64        // handed over, on time or not
+	Over    uint64        // of these, more than 1 ms late
+	Sum     time.Duration // of the lateness of all
+	Worst   time.Duration // since the network began
+}
+
+// tooLate is what counts as [Late.Over]: ten times what is by design, and about the time of a
+// packet at 10 Mbit/s.
+const tooLate = time.Millisecond
+
+func (l *Late) add(d time.Duration) {
+	l.Packets++
+	l.Sum += d
+	l.Worst = max(l.Worst, d)
+	if d > tooLate {
+		l.Over++
+	}
 }
 
 // Link returns the counters of the link or trunk between two sites, and whether there is one.
@@ -115,9 +145,9 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	Sent      Kind = iota // a socket handed it to the host
+	Sent      Kind = iota // a socket handed it to the host, or a real host's wire to the network
 	Crossed               // its last bit left the bottleneck of a WAN pipe or trunk, and it was not lost there
-	Delivered             // it lies in the receiver's socket
+	Delivered             // it lies in the receiver's socket or wire
 	Dropped               // see Reason
 )
 
@@ -136,7 +166,7 @@ type Event struct {
 	Reason Reason // where Kind is Dropped
 	Src    netip.AddrPort
 	Dst    netip.AddrPort
-	Seq    uint64 // counts the packets of the sending socket, from 1
+	Seq    uint64 // counts the packets of the sending socket, or of the wires of its site, from 1
 	Size   int    // IP bytes
 }
 

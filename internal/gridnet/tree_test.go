@@ -69,7 +69,7 @@ func (b *lab) arrived(t *testing.T) map[string]time.Duration {
 	last := map[string]time.Duration{}
 	b.tap = func(e Event) {
 		if e.Kind == Delivered {
-			last[b.ips[e.Dst.Addr()].name] = e.At
+			last[b.at(toEndpoint(e.Dst)).name] = e.At
 		}
 	}
 	for len(b.events) > 0 {
@@ -211,7 +211,7 @@ func TestWays(t *testing.T) {
 		"ab": "ab", "ac": "ab bc", "ad": "", "ae": "ab bc cd de", "ba": "ba", "ea": "ea", "eb": "ea ab", "cb": "cd de ea ab", "aa": "",
 	} {
 		var got []string
-		for _, p := range b.ways[b.sites[pair[:1]]][b.sites[pair[1:]]] {
+		for _, p := range b.ways[b.index[pair[:1]]][b.index[pair[1:]]] {
 			got = append(got, p.link.From+p.link.To)
 		}
 		if strings.Join(got, " ") != want {

@@ -11,8 +11,8 @@ func (w *world) findWays(sites int) {
 		for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
 			at := queue[0]
 			for _, p := range trunks {
-				to := w.sites[p.link.To]
-				if w.sites[p.link.From] != at || to == from || way[to] != nil {
+				to := w.index[p.link.To]
+				if w.index[p.link.From] != at || to == from || way[to] != nil {
 					continue
 				}
 				// Cut to its length: ways that fork must not write over each other.
@@ -21,7 +21,7 @@ func (w *world) findWays(sites int) {
 			}
 		}
 		for to := range way {
-			if w.routes[[2]int{from, to}] != nil {
+			if w.routes[from][to] != nil {
 				way[to] = nil
 			}
 		}

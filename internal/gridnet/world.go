@@ -12,18 +12,29 @@ import (
 // advance applies all events up to a time. It has no clock, no goroutine and no lock.
 type world struct {
 	now    time.Duration // of the event that is being applied
+	clock  time.Duration // up to which events are applied: later than now by how late the loop is
 	events events
 	hosts  []*host
 	names  map[string]*host
-	ips    map[netip.Addr]*host
+	sites  []*site
+	index  map[string]int   // of sites, by name
 	pipes  []*pipe          // links, then trunks
 	links  int              // how many of pipes are links
-	routes map[[2]int]*pipe // links, by indices of sites
-	trunks map[[2]int]*pipe // likewise
+	routes [][]*pipe        // links, [from][to] by indices of sites
+	trunks map[[2]int]*pipe // by indices of sites
 	ways   [][][]*pipe      // [from][to]: the trunks from one site to another; nil where there is a link or none lead
-	sites  map[string]int
 	tap    func(Event)
+	stray  Count
+	late   Late
 	spare  *packet // list of packets for reuse
+}
+
+// A site is the hosts on one switch. They are real while it has a wire.
+type site struct {
+	name  string
+	hosts []*host
+	wire  *Wire
+	seq   uint64 // counts the packets from its wires
 }
 
 // A host is one machine: a port in each direction and its sockets.
@@ -59,16 +70,17 @@ type pipe struct {
 func newWorld(cfg *Config) *world {
 	w := &world{
 		names:  map[string]*host{},
-		ips:    map[netip.Addr]*host{},
-		routes: map[[2]int]*pipe{},
+		index:  map[string]int{},
 		trunks: map[[2]int]*pipe{},
 		links:  len(cfg.Links),
-		sites:  map[string]int{},
 		tap:    cfg.OnPacket,
 	}
 	for i := range cfg.Sites {
 		s := &cfg.Sites[i]
-		w.sites[s.Name] = i
+		home := &site{name: s.Name}
+		w.index[s.Name] = i
+		w.sites = append(w.sites, home)
+		w.routes = append(w.routes, make([]*pipe, len(cfg.Sites)))
 		for j, name := range s.Hosts {
 			n := j + 1 // 10.s.0.0 looks like a network, and is refused by some
 			h := &host{
@@ -83,16 +95,16 @@ func newWorld(cfg *Config) *world {
 			}
 			w.hosts = append(w.hosts, h)
 			w.names[name] = h
-			w.ips[h.ip] = h
+			home.hosts = append(home.hosts, h)
 		}
 	}
 	for _, l := range cfg.Links {
-		pair := [2]int{w.sites[l.From], w.sites[l.To]}
-		w.routes[pair] = w.addPipe(cfg.Seed, l, pair)
+		pair := [2]int{w.index[l.From], w.index[l.To]}
+		w.routes[pair[0]][pair[1]] = w.addPipe(cfg.Seed, l, pair)
 	}
 	for _, l := range cfg.Trunks {
 		l.Queue = orDefault(l.Queue, defaultIngressQueue)
-		pair := [2]int{w.sites[l.From], w.sites[l.To]}
+		pair := [2]int{w.index[l.From], w.index[l.To]}
 		w.trunks[pair] = w.addPipe(cfg.Seed, l, pair)
 	}
 	w.findWays(len(cfg.Sites))
@@ -126,12 +138,20 @@ func (w *world) host(name string) (*host, error) {
 	return h, nil
 }
 
+// at returns the host with the address of e, nil if none has it.
+func (w *world) at(e endpoint) *host {
+	s, h := int(byte(e>>32))-1, int(uint16(e>>16))-1
+	if e>>40 != 10 || s < 0 || s >= len(w.sites) || h < 0 || h >= len(w.sites[s].hosts) {
+		return nil
+	}
+	return w.sites[s].hosts[h]
+}
+
 // pipe returns the link or trunk from one site to another.
 func (w *world) pipe(from, to string) (*pipe, error) {
-	i, okFrom := w.sites[from]
-	j, okTo := w.sites[to]
-	pair := [2]int{i, j}
-	if p := cmp.Or(w.routes[pair], w.trunks[pair]); p != nil && okFrom && okTo {
+	i, okFrom := w.index[from]
+	j, okTo := w.index[to]
+	if p := cmp.Or(w.routes[i][j], w.trunks[[2]int{i, j}]); p != nil && okFrom && okTo {
 		return p, nil
 	}
 	return nil, fmt.Errorf("no link %s→%s", from, to)

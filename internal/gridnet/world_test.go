@@ -33,6 +33,24 @@ func newLab(t testing.TB, cfg Config) *lab {
 
 func (b *lab) send(from, to, size int) { b.world.send(b.socks[from], make([]byte, size), b.addr(to)) }
 
+// toggle gives the site of a host a wire, or takes it away; unlike [Network.Attach] beside its sockets.
+func (b *lab) toggle(host int) {
+	s := b.sites[b.hosts[host].siteIndex]
+	if s.wire != nil {
+		s.wire.close()
+		return
+	}
+	s.wire = &Wire{net: b.socks[host].net, site: s}
+}
+
+// inject writes to the wire of the sender's site, if there is one. The port keeps the flow apart from
+// that of the socket, which counts its packets by itself.
+func (b *lab) inject(from, to, size int) {
+	if s := b.sites[b.hosts[from].siteIndex]; s.wire != nil {
+		b.world.inject(s, b.socks[from].endpoint+1, b.socks[to].endpoint, make([]byte, size))
+	}
+}
+
 func (b *lab) addr(i int) netip.AddrPort { return b.socks[i].endpoint.addrPort() }
 
 // audit counts the packets in every structure and compares with the counters.
@@ -79,6 +97,9 @@ func (b *lab) audit() error {
 		waiting(&h.in, &h.ingress.queue)
 		if h.egress.queue.len > h.egress.limit || h.ingress.queue.len > h.ingress.limit {
 			return fmt.Errorf("host %s: a queue is over its limit", h.name)
+		}
+		if s := b.sites[h.siteIndex]; s.wire != nil && s.wire.received.len > wireQueue {
+			return fmt.Errorf("site %s: %d packets wait for Read", s.name, s.wire.received.len)
 		}
 		for what, t := range map[string]*Traffic{"out": &h.out, "in": &h.in, "loopback": &h.local} {
 			if err := check(h.name+" "+what, t); err != nil {
@@ -151,7 +172,7 @@ func play(t *testing.T, script []byte, config func(tap func(Event)) Config) {
 			return
 		}
 		w := way{e.Src, e.Dst}
-		from, to := b.ips[e.Src.Addr()].site, b.ips[e.Dst.Addr()].site
+		from, to := b.at(toEndpoint(e.Src)).site, b.at(toEndpoint(e.Dst)).site
 		if e.Seq <= newest[w] && !(from == "c" && to == "a") {
 			t.Fatalf("%v arrives after #%d", e, newest[w])
 		}
@@ -186,6 +207,10 @@ func play(t *testing.T, script []byte, config func(tap func(Event)) Config) {
 			b.setRate(b.hosts[x%n], Rate(y)*1e5)
 		case 5, 6, 7, 8:
 			b.advance(b.now + time.Duration(x)*time.Duration(y)*time.Microsecond)
+		case 9:
+			b.toggle(x % n)
+		case 10, 11, 12:
+			b.inject(x%n, y%n, int(z)*7)
 		default:
 			b.send(x%n, y%n, int(z)*7)
 		}
