@@ -95,7 +95,7 @@ GRIDAGENT_LOG_LEVEL), then from the YAML file that --config names.`,
 	a.add(root, groupAgent, a.initCmd(), a.joinCmd(), a.tokenCmd(), a.leaveCmd(), a.statusCmd(), a.membersCmd(), a.mapCmd(), a.poolsCmd())
 	a.add(root, groupData, a.demoCmd(), a.allgatherCmd(), a.alltoallCmd())
 	a.add(root, groupPlan, a.planCmd(), a.verifyCmd(), a.simulateCmd(), a.studyCmd())
-	a.add(root, groupOthers, a.versionCmd(), a.docsCmd())
+	a.add(root, groupOthers, a.labCmd(), a.versionCmd(), a.docsCmd())
 	return root
 }
 

@@ -1,0 +1,120 @@
+package lab
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gridagent/gridagent/internal/gridnet"
+)
+
+// emulated runs a check over the emulator in virtual time, where nothing is ever late.
+func emulated(t *testing.T, spec *Spec) []Measurement {
+	t.Helper()
+	var all []Measurement
+	synctest.Test(t, func(t *testing.T) {
+		cfg := spec.Emulated
+		cfg.RealTime = false
+		last := -1
+		progress := func(done, total int) {
+			if done < last || done > total {
+				t.Errorf("progress went from %d to %d of %d", last, done, total)
+			}
+			last = done
+		}
+		if err := checkEmulated(context.Background(), spec, cfg, progress, func(m Measurement) { all = append(all, m) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return all
+}
+
+// The check finds every network as declared where it is.
+func TestCheckFindsWhatIsDeclared(t *testing.T) {
+	for _, name := range []string{"paper-3site", "paper-3site-held", "paper-3site-loss", "modern-4site", "allgather-d"} {
+		t.Run(name, func(t *testing.T) {
+			spec := parseBuiltIn(t, name, 0)
+			all := emulated(t, spec)
+			kinds := make(map[string]int)
+			for _, m := range all {
+				kinds[m.Quantity]++
+				if !m.OK {
+					t.Errorf("%+v", m)
+				}
+			}
+			if links := len(spec.Emulated.Links); kinds[QuantityDelay] < links {
+				t.Errorf("%d delays of %d links measured", kinds[QuantityDelay], links)
+			}
+			if want := len(spec.Hosts) + len(spec.Emulated.Links) + 2*len(spec.Trunks); kinds[QuantityRate] != want {
+				t.Errorf("%d rates measured, want %d", kinds[QuantityRate], want)
+			}
+			t.Logf("%d measurements: %v", len(all), kinds)
+		})
+	}
+}
+
+// The check sees what is not as declared, and says it of that link alone.
+func TestCheckFindsWhatIsWrong(t *testing.T) {
+	spec := parseBuiltIn(t, "paper-2site-europe", 0)
+	for _, c := range []struct {
+		name, quantity string
+		edit           func(l *gridnet.Link)
+	}{
+		{"slower", QuantityRate, func(l *gridnet.Link) { l.Rate *= 0.95 }},
+		{"farther", QuantityDelay, func(l *gridnet.Link) { l.Latency += 2 * DelayTolerance }},
+		{"nearer", QuantityDelay, func(l *gridnet.Link) { l.Latency -= 2 * DelayTolerance }},
+		{"lossy", QuantityRate, func(l *gridnet.Link) { l.Loss = 0.1 }},
+		{"cut", QuantityReached, func(l *gridnet.Link) { l.Loss = 1 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := false
+			declared := spec.Emulated.Links[0]
+			all := wrongly(t, spec, c.edit)
+			for _, m := range all {
+				switch {
+				case m.OK:
+				case m.What == declared.From+"→"+declared.To && m.Quantity == c.quantity:
+					found = true
+					if m.Attempts != attempts {
+						t.Errorf("believed after %d attempts, want %d", m.Attempts, attempts)
+					}
+				case m.What != declared.From+"→"+declared.To:
+					t.Errorf("%+v: only %s→%s is wrong", m, declared.From, declared.To)
+				}
+			}
+			if !found {
+				t.Errorf("no %s of %s→%s was found wrong in %+v", c.quantity, declared.From, declared.To, all)
+			}
+		})
+	}
+}
+
+// wrongly checks a network whose first link is edited behind the back of the checker.
+func wrongly(t *testing.T, spec *Spec, edit func(*gridnet.Link)) []Measurement {
+	t.Helper()
+	var all []Measurement
+	synctest.Test(t, func(t *testing.T) {
+		cfg := spec.Emulated
+		cfg.RealTime = false
+		n, err := gridnet.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		first := cfg.Links[0]
+		if err := n.SetLink(first.From, first.To, edit); err != nil {
+			t.Fatal(err)
+		}
+		c := emulatedChecker(spec, n, func(int, int) {}, func(m Measurement) { all = append(all, m) })
+		c.link = func(from, to string) (gridnet.Link, error) {
+			if from == first.From && to == first.To {
+				return first, nil
+			}
+			return n.Link(from, to)
+		}
+		if err := c.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return all
+}
