@@ -208,6 +208,11 @@ func report(res *group.Result) *apiv1.Report {
 		Hosts: uint32(p.Hosts), Ranks: uint32(p.Ranks), MapEpoch: p.Epoch,
 		PlanSeconds: p.Cost.Seconds(), PredictedSeconds: p.Predicted.Seconds(), PlanGiven: p.Given,
 	}
+	for _, peer := range p.Peers {
+		r.Peers = append(r.Peers, &apiv1.PeerTraffic{
+			Host: peer.Host, BytesSent: uint64(peer.Sent), BytesReceived: uint64(peer.Received), BytesResent: uint64(peer.Resent),
+		})
+	}
 	if p.Bound > 0 {
 		r.BoundRatio = r.Seconds / r.BoundSeconds
 	}

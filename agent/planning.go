@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
@@ -244,10 +246,19 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 	if err != nil {
 		return group.Transferred{}, err
 	}
-	var t group.Transferred
-	for _, p := range stats.Peers {
+	return transferred(stats), nil
+}
+
+// transferred sums up what the engine counted by peer.
+func transferred(stats exchange.Stats) (t group.Transferred) {
+	for _, host := range slices.Sorted(maps.Keys(stats.Peers)) {
+		p := stats.Peers[host]
+		if p.Sent+p.Received+p.Resent == 0 {
+			continue // only news went to and fro
+		}
 		t.Sent += p.Sent
 		t.Received += p.Received
+		t.Peers = append(t.Peers, group.PeerTraffic{Host: host, Sent: p.Sent, Received: p.Received, Resent: p.Resent})
 	}
-	return t, nil
+	return t
 }

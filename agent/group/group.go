@@ -42,8 +42,19 @@ type Buffer interface {
 	Release()      // unmap and remove
 }
 
-// Transferred counts what one exchange moved at this host.
-type Transferred struct{ Sent, Received int64 }
+// Transferred counts what one exchange moved at this host, in all and by peer: payload, each
+// byte once.
+type Transferred struct {
+	Sent, Received int64
+	Peers          []PeerTraffic // by name
+}
+
+// PeerTraffic counts what was exchanged with one host. Resent is what was sent another time,
+// after a lane broke.
+type PeerTraffic struct {
+	Host                   string
+	Sent, Received, Resent int64
+}
 
 // An Exchange is one host's part under way.
 type Exchange struct {

@@ -80,6 +80,21 @@ type alltoallFlags struct {
 }
 
 func (f *alltoallFlags) options() (client.AlltoallOptions, error) {
+	opts, err := f.scheduling()
+	if err != nil {
+		return opts, err
+	}
+	if opts.Options, err = f.rankFlags.options(); err != nil {
+		return opts, err
+	}
+	if opts.Sizes, err = f.blocks(); err != nil {
+		return opts, err
+	}
+	return opts, f.fit(opts.Sizes)
+}
+
+// scheduling returns what the flags say that only some algorithms look at.
+func (f *alltoallFlags) scheduling() (client.AlltoallOptions, error) {
 	opts := client.AlltoallOptions{SyncBlock: f.syncBlock, SyncStrict: f.strict, Fanout: f.fanout}
 	if f.syncBlock < 0 || f.fanout < 0 {
 		return opts, usagef("--sync-block %d --fanout %d: want 0 or more", f.syncBlock, f.fanout)
@@ -94,14 +109,7 @@ func (f *alltoallFlags) options() (client.AlltoallOptions, error) {
 	if f.within.value != f.within.of[0] {
 		opts.Within = f.within.value
 	}
-	var err error
-	if opts.Options, err = f.rankFlags.options(); err != nil {
-		return opts, err
-	}
-	if opts.Sizes, err = f.blocks(); err != nil {
-		return opts, err
-	}
-	return opts, f.fit(opts.Sizes)
+	return opts, nil
 }
 
 // checkOptions refuses flags that the algorithm, or a plan, does not look at: whoever gives

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/bench"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -32,7 +35,12 @@ func TestFormatsExamples(t *testing.T) {
 			_, err := pools.Read("formats.md", b, []netmap.Host{{Name: "ut0"}, {Name: "ut1"}, {Name: "uk0"}})
 			return err
 		},
-		`{"switches"`:   func(b []byte) error { _, err := plan.ParseTopology(b); return err },
+		`{"switches"`: func(b []byte) error { _, err := plan.ParseTopology(b); return err },
+		`{"ranks"`: func(b []byte) error {
+			dec := json.NewDecoder(bytes.NewReader(b))
+			dec.DisallowUnknownFields()
+			return dec.Decode(new(bench.Report))
+		},
 		`{"collective"`: func(b []byte) error { _, err := plan.Parse(b); return err },
 	}
 	examples := regexp.MustCompile("(?s)```(?:yaml|json)\n(.*?)```|JSON: `(.*?)`").FindAllSubmatch(doc, -1)

@@ -38,7 +38,8 @@ func TestPrintProto(t *testing.T) {
     "map_epoch": 0,
     "plan_seconds": 0,
     "predicted_seconds": 0,
-    "plan_given": false
+    "plan_given": false,
+    "peers": []
   }
 }
 `},

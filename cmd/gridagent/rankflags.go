@@ -60,9 +60,9 @@ func addRankFlags(cmd *cobra.Command, c plan.Collective, in string) *rankFlags {
 	return f
 }
 
-// check refuses what needs no agent to be seen. It is called before the group forms, so that
-// no other rank waits for a misspelt name.
-func (f *rankFlags) check() error {
+// checkRank refuses what needs no agent to be seen. It is called before the group forms, so
+// that no other rank waits for a misspelt name.
+func (f *rankFlags) checkRank() error {
 	if err := errors.Join(checkJob(f.job), checkRanks(f.rank, f.ranks)); err != nil {
 		return err
 	}
@@ -76,6 +76,14 @@ func (f *rankFlags) check() error {
 	}
 	if f.forming < 0 {
 		return usagef("--forming-timeout %v: want a time of 0 or more", f.forming)
+	}
+	return nil
+}
+
+// check is checkRank, and looks at the files.
+func (f *rankFlags) check() error {
+	if err := f.checkRank(); err != nil {
+		return err
 	}
 	if f.plan != "" && f.algorithm != planner.Auto {
 		return usagef("--plan %s --algorithm %s: give one of the two, or --algorithm auto where a setting says otherwise", f.plan, f.algorithm)

@@ -2017,6 +2017,7 @@ type Report struct {
 	PlanSeconds      float64                `protobuf:"fixed64,10,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"` // time that scheduling took
 	PredictedSeconds float64                `protobuf:"fixed64,11,opt,name=predicted_seconds,json=predictedSeconds,proto3" json:"predicted_seconds,omitempty"`
 	PlanGiven        bool                   `protobuf:"varint,12,opt,name=plan_given,json=planGiven,proto3" json:"plan_given,omitempty"` // a rank brought the plan; algorithm is what it says of itself
+	Peers            []*PeerTraffic         `protobuf:"bytes,13,rep,name=peers,proto3" json:"peers,omitempty"`                           // the hosts with which this one exchanged anything, by name
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2135,6 +2136,84 @@ func (x *Report) GetPlanGiven() bool {
 	return false
 }
 
+func (x *Report) GetPeers() []*PeerTraffic {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+// What a host exchanged with another in one operation: payload, without headers and without what
+// QUIC sent again. bytes_sent and bytes_received count each byte once; over all peers they are
+// those of the Report.
+type PeerTraffic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	BytesSent     uint64                 `protobuf:"varint,2,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`
+	BytesReceived uint64                 `protobuf:"varint,3,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
+	BytesResent   uint64                 `protobuf:"varint,4,opt,name=bytes_resent,json=bytesResent,proto3" json:"bytes_resent,omitempty"` // sent another time, after a lane broke
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerTraffic) Reset() {
+	*x = PeerTraffic{}
+	mi := &file_v1_gridagent_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerTraffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerTraffic) ProtoMessage() {}
+
+func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerTraffic.ProtoReflect.Descriptor instead.
+func (*PeerTraffic) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PeerTraffic) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *PeerTraffic) GetBytesSent() uint64 {
+	if x != nil {
+		return x.BytesSent
+	}
+	return 0
+}
+
+func (x *PeerTraffic) GetBytesReceived() uint64 {
+	if x != nil {
+		return x.BytesReceived
+	}
+	return 0
+}
+
+func (x *PeerTraffic) GetBytesResent() uint64 {
+	if x != nil {
+		return x.BytesResent
+	}
+	return 0
+}
+
 type FailRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -2146,7 +2225,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2237,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2250,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FailRequest) GetJob() string {
@@ -2203,7 +2282,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2294,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2307,7 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
 }
 
 type ProgressRequest struct {
@@ -2241,7 +2320,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2332,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2345,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -2294,7 +2373,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2385,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2398,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -2356,7 +2435,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2447,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2460,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Failure) GetKind() string {
@@ -2562,7 +2641,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
 	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12,\n" +
-	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\x84\x03\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xb5\x03\n" +
 	"\x06Report\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12#\n" +
@@ -2579,7 +2658,14 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	" \x01(\x01R\vplanSeconds\x12+\n" +
 	"\x11predicted_seconds\x18\v \x01(\x01R\x10predictedSeconds\x12\x1d\n" +
 	"\n" +
-	"plan_given\x18\f \x01(\bR\tplanGiven\"I\n" +
+	"plan_given\x18\f \x01(\bR\tplanGiven\x12/\n" +
+	"\x05peers\x18\r \x03(\v2\x19.gridagent.v1.PeerTrafficR\x05peers\"\x8a\x01\n" +
+	"\vPeerTraffic\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1d\n" +
+	"\n" +
+	"bytes_sent\x18\x02 \x01(\x04R\tbytesSent\x12%\n" +
+	"\x0ebytes_received\x18\x03 \x01(\x04R\rbytesReceived\x12!\n" +
+	"\fbytes_resent\x18\x04 \x01(\x04R\vbytesResent\"I\n" +
 	"\vFailRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
@@ -2627,7 +2713,7 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
@@ -2660,59 +2746,61 @@ var file_v1_gridagent_proto_goTypes = []any{
 	(*AlltoallOptions)(nil),       // 28: gridagent.v1.AlltoallOptions
 	(*AlltoallResponse)(nil),      // 29: gridagent.v1.AlltoallResponse
 	(*Report)(nil),                // 30: gridagent.v1.Report
-	(*FailRequest)(nil),           // 31: gridagent.v1.FailRequest
-	(*FailResponse)(nil),          // 32: gridagent.v1.FailResponse
-	(*ProgressRequest)(nil),       // 33: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 34: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 35: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*PeerTraffic)(nil),           // 31: gridagent.v1.PeerTraffic
+	(*FailRequest)(nil),           // 32: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 33: gridagent.v1.FailResponse
+	(*ProgressRequest)(nil),       // 34: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 35: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 36: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	36, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	37, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
 	2,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
 	5,  // 2: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
 	14, // 3: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	36, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	36, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	37, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	37, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
 	14, // 6: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
 	21, // 7: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
 	22, // 8: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
 	30, // 9: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
 	28, // 10: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
 	30, // 11: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
-	0,  // 12: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
-	3,  // 13: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
-	6,  // 14: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
-	8,  // 15: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
-	10, // 16: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
-	12, // 17: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
-	15, // 18: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
-	17, // 19: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
-	19, // 20: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
-	23, // 21: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
-	25, // 22: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	27, // 23: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
-	31, // 24: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
-	33, // 25: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 26: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	4,  // 27: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	7,  // 28: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	9,  // 29: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	11, // 30: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	13, // 31: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	16, // 32: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	18, // 33: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	20, // 34: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	24, // 35: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	26, // 36: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	29, // 37: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
-	32, // 38: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
-	34, // 39: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	26, // [26:40] is the sub-list for method output_type
-	12, // [12:26] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	31, // 12: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
+	0,  // 13: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
+	3,  // 14: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
+	6,  // 15: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
+	8,  // 16: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
+	10, // 17: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
+	12, // 18: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
+	15, // 19: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
+	17, // 20: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
+	19, // 21: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
+	23, // 22: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
+	25, // 23: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
+	27, // 24: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
+	32, // 25: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	34, // 26: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 27: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	4,  // 28: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	7,  // 29: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	9,  // 30: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	11, // 31: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	13, // 32: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	16, // 33: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	18, // 34: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	20, // 35: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	24, // 36: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	26, // 37: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	29, // 38: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
+	33, // 39: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	35, // 40: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	27, // [27:41] is the sub-list for method output_type
+	13, // [13:27] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_v1_gridagent_proto_init() }
@@ -2738,7 +2826,7 @@ func file_v1_gridagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A run is a benchmark at one rank.
+type run struct {
+	Config
+	rank    Rank
+	hosts   []string // of each rank
+	sites   []string // of each rank
+	siteOf  map[string]string
+	barrier []byte // the plan by which the ranks meet
+	input   []byte
+	op      uint64 // number of the next operation
+}
+
+// Run runs the benchmark as one rank of the group; every rank does, and gets the same report.
+// It holds the sizes that were measured to the end, also when there is an error; it is nil if
+// the ranks never agreed to begin. After a [*WrongDataError] or a [*MismatchError], which all
+// ranks get, the group is as good as before.
+func Run(ctx context.Context, r Rank, cfg Config) (*Report, error) {
+	b := &run{Config: cfg, rank: r, hosts: r.Hosts()}
+	if err := b.check(len(b.hosts)); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.barrier, err = meetingPlan(b.hosts); err != nil {
+		return nil, err
+	}
+	if err := b.agree(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{
+		Collective: string(b.Collective), Algorithm: b.algorithm(), Ranks: len(b.hosts),
+		Hosts: b.hosts, Sites: b.sites, Warmup: b.Warmup, Sizes: []Size{},
+	}
+	for _, size := range b.Sizes {
+		s, err := b.measure(ctx, size)
+		if err != nil {
+			return report, err
+		}
+		report.Sizes = append(report.Sizes, *s)
+	}
+	return report, nil
+}
+
+// meetingPlan is the plan of an allgather of nothing.
+func meetingPlan(hosts []string) ([]byte, error) {
+	p := &plan.Plan{Collective: plan.Allgather, Algorithm: "barrier", Transfers: []plan.Transfer{}}
+	for _, h := range hosts {
+		if !slices.Contains(p.Hosts, h) {
+			p.Hosts = append(p.Hosts, h)
+		}
+	}
+	return json.Marshal(p)
+}
+
+// meet returns when all ranks have called it.
+func (b *run) meet(ctx context.Context) error {
+	opts := client.Options{Timeout: b.Options.Timeout}
+	if b.Rank == 0 { // one is enough
+		opts.Plan = b.barrier
+	}
+	res, err := b.rank.Allgather(ctx, nil, opts)
+	if err != nil {
+		return err
+	}
+	return res.Close()
+}
+
+// measure measures one size.
+func (b *run) measure(ctx context.Context, size int64) (*Size, error) {
+	s := &Size{Bytes: size}
+	total := b.Warmup + b.Iterations
+	for k := range total {
+		if b.Progress != nil {
+			b.Progress(size, k, total)
+		}
+		seen, err := b.once(ctx, size)
+		if err != nil {
+			return nil, err
+		}
+		if k >= b.Warmup {
+			s.Iterations = append(s.Iterations, b.iteration(seen))
+		}
+	}
+	s.summarise(b.n())
+	return s, nil
+}
+
+// n is how many ranks the group has.
+func (b *run) n() int { return len(b.hosts) }
+
+// once runs one operation and returns what each rank saw of it.
+func (b *run) once(ctx context.Context, size int64) ([]observation, error) {
+	defer func() { b.op++ }()
+	b.prepare(size)
+	if err := b.meet(ctx); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	res, err := b.operate(ctx)
+	took := time.Since(begun)
+	if err != nil {
+		return nil, err
+	}
+	o := b.observe(res.Report, took)
+	o.Wrong = b.verify(res, size)
+	if err := res.Close(); err != nil {
+		return nil, err
+	}
+	seen, err := share(ctx, b, o)
+	if err != nil {
+		return nil, err
+	}
+	return seen, b.wrong(seen, size)
+}
+
+// prepare fills the input of the next operation.
+func (b *run) prepare(size int64) {
+	blocks := int64(1)
+	if b.Collective == plan.Alltoall {
+		blocks = int64(b.n())
+	}
+	b.input = slices.Grow(b.input[:0], int(blocks*size))[:blocks*size]
+	for i := range blocks {
+		fill(b.input[i*size:(i+1)*size], b.block(b.Rank, int(i)))
+	}
+}
+
+// block names the block from one rank to another in the next operation.
+func (b *run) block(from, to int) blockID {
+	if b.Collective == plan.Allgather {
+		to = toAll
+	}
+	return blockID{b.op, from, to}
+}
+
+func (b *run) operate(ctx context.Context) (*client.Result, error) {
+	opts := b.Options
+	opts.Sizes, opts.Plan, opts.Progress = nil, nil, nil
+	if b.Collective == plan.Alltoall {
+		return b.rank.Alltoall(ctx, b.input, opts)
+	}
+	return b.rank.Allgather(ctx, b.input, opts.Options)
+}
+
+// verify returns what is wrong with a result, nil if nothing is.
+func (b *run) verify(res *client.Result, size int64) *wrongBlock {
+	if len(res.Sizes) != b.n() || int64(len(res.Data)) != size*int64(b.n()) {
+		return &wrongBlock{From: -1, Says: fmt.Sprintf("%d bytes in %d blocks, want %d blocks of %d", len(res.Data), len(res.Sizes), b.n(), size)}
+	}
+	for from, n := range res.Sizes {
+		if n != size {
+			return &wrongBlock{From: from, Says: fmt.Sprintf("it has %d bytes, want %d", n, size)}
+		}
+		got, want := res.Data[int64(from)*size:int64(from+1)*size], b.block(from, b.Rank)
+		if at := differs(got, want); at >= 0 {
+			return &wrongBlock{From: from, Says: fmt.Sprintf("byte %d of %d is wrong: %s", at, size, trace(got, at, want, b.n()))}
+		}
+	}
+	return nil
+}
+
+// observe returns what this rank has to say of an operation. What its host moved is told by
+// the first of its ranks.
+func (b *run) observe(r *apiv1.Report, took time.Duration) observation {
+	o := observation{
+		Seconds: took.Seconds(), Agent: r.GetSeconds(), Algorithm: r.GetAlgorithm(),
+		Bound: r.GetBoundSeconds(), Predicted: r.GetPredictedSeconds(),
+	}
+	if slices.Index(b.hosts, b.hosts[b.Rank]) != b.Rank {
+		return o
+	}
+	for _, p := range r.GetPeers() {
+		if to := b.siteOf[p.GetHost()]; to != b.Site {
+			if o.Sent == nil {
+				o.Sent = make(map[string]int64)
+			}
+			o.Sent[to] += int64(p.GetBytesSent() + p.GetBytesResent())
+		}
+	}
+	return o
+}
