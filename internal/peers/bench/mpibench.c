@@ -1,0 +1,226 @@
+/*
+ * The collective benchmark of scripts/peers, timed as gridagent bench times its own: for each size
+ * warm-up calls, then iterations of barrier, clock, operation, clock, check. The time of an iteration
+ * is that of the slowest rank.
+ *
+ *   mpibench allgather|alltoall ITERATIONS WARMUP BYTES...
+ *
+ * Rank 0 prints a line of JSON when all ranks are there, one for each size as soon as it is measured,
+ * and one at the end. It pauses after each, so that who reads them can look at counters of the
+ * network in between. Compiled with -DROUTINE=NAME it calls that function of a file of
+ * gridagent plan -o mpi-c in place of the library's own.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <mpi.h>
+
+#include "pattern.h"
+
+#ifdef ROUTINE
+int ROUTINE(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+	void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+#endif
+
+/* How long MPI_Finalize may take, in seconds, and a pause between sizes, in milliseconds. */
+enum { PATIENCE = 1, PAUSE = 200 };
+
+/* What the calls of one size need. */
+struct job {
+	int alltoall;
+	int me, ranks;
+	int size; /* bytes of a block */
+	unsigned char *send, *recv;
+};
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "mpibench: %s\n", what);
+	fflush(stderr);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* end_line ends a line, whose reader may then take his time. */
+static void end_line(void)
+{
+	struct timespec t = {0, PAUSE * 1000000L};
+
+	printf("\n");
+	fflush(stdout);
+	nanosleep(&t, NULL);
+}
+
+/* key_of is the key of the block from source to dest in a call; an allgather's block is for all. */
+static uint64_t key_of(const struct job *j, int call, int source, int dest)
+{
+	return block_key(j->alltoall, (uint64_t)j->size, call, source, j->alltoall ? dest : -1);
+}
+
+/* fill makes what this rank sends in a call, and spoils what it received in the one before. */
+static void fill(struct job *j, int call)
+{
+	int to, blocks = j->alltoall ? j->ranks : 1;
+
+	for (to = 0; to < blocks; to++)
+		block_fill(j->send + (size_t)to * (size_t)j->size, (size_t)j->size, key_of(j, call, j->me, to));
+	memset(j->recv, 0x5a, (size_t)j->ranks * (size_t)j->size);
+}
+
+/* check returns 1 if a block is not what it must be, and says on standard error which one it is instead. */
+static int check(const struct job *j, int call)
+{
+	int from, source, dest;
+
+	for (from = 0; from < j->ranks; from++) {
+		const unsigned char *block = j->recv + (size_t)from * (size_t)j->size;
+		size_t wrong = block_compare(block, (size_t)j->size, key_of(j, call, from, j->me));
+
+		if (wrong == (size_t)j->size)
+			continue;
+		fprintf(stderr, "mpibench: rank %d, call %d of %d bytes: the block from rank %d differs at byte %zu\n",
+			j->me, call, j->size, from, wrong);
+		for (source = 0; source < j->ranks; source++)
+			for (dest = 0; dest < (j->alltoall ? j->ranks : 1); dest++)
+				if (block_compare(block, (size_t)j->size, key_of(j, call, source, dest)) == (size_t)j->size)
+					fprintf(stderr, "mpibench: it is the block from rank %d to %d\n", source, dest);
+		return 1;
+	}
+	return 0;
+}
+
+static int operation(const struct job *j)
+{
+#ifdef ROUTINE
+	return ROUTINE(j->send, j->size, MPI_BYTE, j->recv, j->size, MPI_BYTE, MPI_COMM_WORLD);
+#else
+	if (j->alltoall)
+		return MPI_Alltoall(j->send, j->size, MPI_BYTE, j->recv, j->size, MPI_BYTE, MPI_COMM_WORLD);
+	return MPI_Allgather(j->send, j->size, MPI_BYTE, j->recv, j->size, MPI_BYTE, MPI_COMM_WORLD);
+#endif
+}
+
+/* one times one call and returns the slowest rank's time at rank 0. It adds to wrong how many ranks got wrong bytes. */
+static double one(struct job *j, int call, int *wrong)
+{
+	double begun, took, slowest = 0;
+	int bad, all = 0;
+
+	fill(j, call);
+	MPI_Barrier(MPI_COMM_WORLD);
+	begun = now();
+	if (operation(j) != MPI_SUCCESS)
+		fail("the operation failed");
+	took = now() - begun;
+	MPI_Reduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+	bad = check(j, call);
+	MPI_Reduce(&bad, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+	*wrong += all;
+	return slowest;
+}
+
+/* measure runs the calls of one size and prints their line. */
+static void measure(struct job *j, int iterations, int warmup)
+{
+	int call, wrong = 0;
+	size_t all = (size_t)j->ranks * (size_t)j->size;
+	double *seconds = calloc((size_t)iterations, sizeof *seconds);
+
+	j->send = malloc((j->alltoall ? all : (size_t)j->size) + 1);
+	j->recv = malloc(all + 1);
+	if (seconds == NULL || j->send == NULL || j->recv == NULL)
+		fail("out of memory");
+	for (call = 0; call < warmup + iterations; call++) {
+		double took = one(j, call, &wrong);
+
+		if (call >= warmup)
+			seconds[call - warmup] = took;
+	}
+	if (j->me == 0) {
+		printf("{\"size_bytes\":%d,\"ranks\":%d,\"wrong_ranks\":%d,\"seconds\":[", j->size, j->ranks, wrong);
+		for (call = 0; call < iterations; call++)
+			printf("%s%.9f", call > 0 ? "," : "", seconds[call]);
+		printf("]}");
+		end_line();
+	}
+	free(seconds);
+	free(j->send);
+	free(j->recv);
+}
+
+/* number reads a whole number of least to INT_MAX. */
+static int number(const char *text, int least)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(text, &end, 10);
+	if (errno != 0 || end == text || *end != '\0' || n < least || n > INT_MAX) {
+		fprintf(stderr, "mpibench: %s is not a number of %d to %d\n", text, least, INT_MAX);
+		exit(2);
+	}
+	return (int)n;
+}
+
+static void leave(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct job j = {0};
+	int i, iterations, warmup;
+
+	if (argc < 5 || (strcmp(argv[1], "allgather") != 0 && strcmp(argv[1], "alltoall") != 0)) {
+		fprintf(stderr, "usage: mpibench allgather|alltoall ITERATIONS WARMUP BYTES...\n");
+		return 2;
+	}
+	j.alltoall = strcmp(argv[1], "alltoall") == 0;
+	iterations = number(argv[2], 1);
+	warmup = number(argv[3], 0);
+	for (i = 4; i < argc; i++)
+		number(argv[i], 0);
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &j.me);
+	MPI_Comm_size(MPI_COMM_WORLD, &j.ranks);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (j.me == 0) {
+		printf("{\"begin\":true}");
+		end_line();
+	}
+	for (i = 4; i < argc; i++) {
+		j.size = number(argv[i], 0);
+		measure(&j, iterations, warmup);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (j.me == 0) {
+		printf("{\"done\":true}");
+		end_line();
+	}
+	/* MPICH over UCX has been seen to hang in MPI_Finalize over long delays. All is measured and printed. */
+	signal(SIGALRM, leave);
+	alarm(PATIENCE);
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gridagent/gridagent/configs"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/gridfile"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A network is what the lab is made from.
+type network struct {
+	name  string // of the file, without folder and ending
+	hosts []netmap.Host
+	model *plan.Network
+	links []link
+}
+
+// A link is a path that iperf3 checks: between two hosts, over the link that it is named after.
+type link struct {
+	name     string
+	from, to string             // hosts
+	rate     netmap.BytesPerSec // of IP bytes, that one flow can get
+	capacity netmap.BytesPerSec // that all flows get together
+}
+
+// loadNetwork reads the file of c.
+func loadNetwork(c *config) (*network, error) {
+	if c.Grid != "" {
+		data, err := read(c.Grid, configs.Grid)
+		if err != nil {
+			return nil, fmt.Errorf("grid: %w", err)
+		}
+		g, err := gridfile.Parse(c.Grid, data)
+		if err != nil {
+			return nil, err
+		}
+		return ofGrid(nameOf(c.Grid), g)
+	}
+	data, err := read(c.Topology, configs.Topology)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	t, err := plan.ReadTopology(c.Topology, data)
+	if err != nil {
+		return nil, err
+	}
+	if c.LinkRate != "" {
+		rate, err := gridfile.ParseRate(c.LinkRate)
+		if err != nil {
+			return nil, fmt.Errorf("--link-rate: %w", err)
+		}
+		t = t.WithBandwidth(rate)
+	}
+	return ofTopology(nameOf(c.Topology), t)
+}
+
+func nameOf(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// read prefers a file to what is built in, as the commands of gridagent do.
+func read(path string, builtIn func(string) ([]byte, bool)) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		return data, nil
+	}
+	if data, ok := builtIn(path); ok {
+		return data, nil
+	}
+	return nil, err
+}
+
+func ofGrid(name string, g *gridfile.Grid) (*network, error) {
+	if g.Matrix() {
+		return nil, fmt.Errorf("%s: the matrix form does not say which links the hosts share; give sites and wan", name)
+	}
+	snap, err := g.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	n := &network{name: name, hosts: snap.Hosts()}
+	// One pool a site: the links of the file join sites, whatever their rates are.
+	var pools [][]int
+	h := 0
+	for s, site := range g.Sites {
+		var pool []int
+		for range site.Hosts {
+			pool = append(pool, h)
+			h++
+		}
+		pools = append(pools, pool)
+		if rate := site.LAN.Bandwidth; site.Hosts > 1 {
+			n.links = append(n.links, link{site.Name, g.HostName(s, 0), g.HostName(s, 1), rate, rate})
+		}
+	}
+	for _, l := range g.WAN {
+		ports := min(lanRate(g, l.From), lanRate(g, l.To))
+		n.links = append(n.links, link{
+			g.Sites[l.From].Name + "→" + g.Sites[l.To].Name, g.HostName(l.From, 0), g.HostName(l.To, 0),
+			min(l.Bandwidth, ports), l.Capacity,
+		})
+	}
+	n.model, err = plan.NetworkOf(snap, pools, 1)
+	return n, err
+}
+
+// lanRate is the rate of a host's port. Of a host that is alone in its site the file says none.
+func lanRate(g *gridfile.Grid, site int) netmap.BytesPerSec {
+	if g.Sites[site].Hosts > 1 && g.Sites[site].LAN.Bandwidth > 0 {
+		return g.Sites[site].LAN.Bandwidth
+	}
+	return netmap.BytesPerSec(math.Inf(1))
+}
+
+func ofTopology(name string, t *plan.Topology) (*network, error) {
+	model, err := plan.NetworkOfTopology(t, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; give --link-rate", name, err)
+	}
+	n := &network{name: name, model: model}
+	rate, _ := t.Bandwidth()
+	first := make(map[int]string) // of a switch's hosts
+	paired := make(map[int]bool)
+	for h, host := range t.Hosts() {
+		s := t.Home(h)
+		n.hosts = append(n.hosts, netmap.Host{Name: host, Site: t.Switches()[s]})
+		switch {
+		case first[s] == "":
+			first[s] = host
+		case !paired[s]:
+			paired[s] = true
+			n.links = append(n.links, link{t.Switches()[s], first[s], host, rate, rate})
+		}
+	}
+	for _, trunk := range model.Trunks {
+		from, to := ends(trunk, t)
+		n.links = append(n.links, link{trunk.From + "→" + trunk.To, from, to, rate, rate})
+	}
+	return n, nil
+}
+
+// ends returns a host before and one behind a trunk, on the switches at its ends where they have any.
+func ends(trunk plan.Trunk, t *plan.Topology) (from, to string) {
+	atFrom, atTo := false, false
+	for h, host := range t.Hosts() {
+		home := t.Switches()[t.Home(h)]
+		if slices.Contains(trunk.Behind, h) {
+			if to == "" || (!atTo && home == trunk.To) {
+				to, atTo = host, home == trunk.To
+			}
+		} else if from == "" || (!atFrom && home == trunk.From) {
+			from, atFrom = host, home == trunk.From
+		}
+	}
+	return from, to
+}
+
+// bound returns the least time in seconds that a collective with blocks of size bytes can take.
+func (n *network) bound(c plan.Collective, size int64) (float64, error) {
+	if c == plan.Alltoall {
+		b, err := n.model.AlltoallBound(plan.AlltoallSizes{Uniform: size})
+		return b.Seconds, err
+	}
+	sizes := make([]int64, len(n.hosts))
+	for i := range sizes {
+		sizes[i] = size
+	}
+	b, err := n.model.AllgatherBound(sizes)
+	return b.Seconds, err
+}
