@@ -53,7 +53,8 @@ func (a *app) benchAllgatherCmd() *cobra.Command {
 ` + fmt.Sprintf(benchLong, "(ranks-1) x size / mean, what each rank receives from the others"),
 		Example: `  gridagent bench allgather --job b1 --rank 0 --ranks 3
   gridagent bench allgather --job b1 --rank $SLURM_PROCID --ranks $SLURM_NTASKS --sizes 64KiB,256KiB --iterations 3 --warmup 1
-  gridagent bench allgather --job b1 --rank 0 --ranks 3 --sizes 1KiB..4MiB --algorithm ring -o json`,
+  gridagent bench allgather --job b1 --rank 0 --ranks 3 --sizes 1KiB..4MiB --algorithm ring -o json
+  gridagent bench allgather --job b1 --rank 0 --ranks 3 --sizes 64KiB --plan plan.json`,
 		Args: cobra.NoArgs,
 	}
 	f := addBenchFlags(cmd, plan.Allgather, "size of the block that each rank contributes")
@@ -61,7 +62,11 @@ func (a *app) benchAllgatherCmd() *cobra.Command {
 		if err := f.check(); err != nil {
 			return err
 		}
-		return a.runBench(cmd.Context(), f, client.AlltoallOptions{Options: client.Options{Algorithm: f.algorithm, Timeout: f.timeout}})
+		opts, err := f.options()
+		if err != nil {
+			return err
+		}
+		return a.runBench(cmd.Context(), f, client.AlltoallOptions{Options: opts})
 	})
 	return cmd
 }
@@ -93,7 +98,9 @@ func (a *app) benchAlltoallCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		opts.Algorithm, opts.Timeout = f.algorithm, f.timeout
+		if opts.Options, err = f.options(); err != nil {
+			return err
+		}
 		return a.runBench(cmd.Context(), f, opts)
 	})
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -230,6 +231,32 @@ func TestBenchOnAgents(t *testing.T) {
 			if !strings.Contains(ends[0].out, key) {
 				t.Errorf("no %s in %s", key, ends[0].out)
 			}
+		}
+	})
+	t.Run("plan", func(t *testing.T) {
+		dir := t.TempDir()
+		tree := filepath.Join(dir, "tree.json")
+		if err := os.WriteFile(tree, []byte(`{"switches":["s"],"links":[],"hosts":{"x0":"s","x1":"s","y0":"s"},"bandwidth_mbps":20}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var made, errs bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &made, err: &errs}
+		if status := a.run(t.Context(), strings.Fields("plan allgather --topology "+tree+" --algorithm lr3 --size 2KiB -o json")); status != exitOK {
+			t.Fatalf("status %d, %s", status, errs.String())
+		}
+		path := filepath.Join(dir, "plan.json")
+		if err := os.WriteFile(path, made.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// An agent by itself knows no switches, and so no lr3.
+		ends := benchRanks(t, sockets, "bench allgather --job p --sizes 2KiB --iterations 2 -o json", map[int]string{1: "--plan " + path}, nil)
+		var r bench.Report
+		if err := json.Unmarshal([]byte(ends[0].out), &r); err != nil || len(r.Sizes) != 1 || r.Sizes[0].Algorithm != "lr3" || len(r.Sizes[0].Iterations) != 2 {
+			t.Errorf("%v; status %d, %s%s", err, ends[0].status, ends[0].out, ends[0].errs)
+		}
+		e := benchRanks(t, sockets[:1], "bench allgather --job p --sizes 2KiB,4KiB --plan "+path, nil, nil)[0]
+		if e.status != exitUsage || !strings.Contains(e.errs, "a plan is for blocks of one size") {
+			t.Errorf("two sizes: status %d, %s", e.status, e.errs)
 		}
 	})
 	t.Run("one rank", func(t *testing.T) {

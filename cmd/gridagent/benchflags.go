@@ -23,10 +23,11 @@ func addBenchFlags(cmd *cobra.Command, c plan.Collective, size string) *benchFla
 	// The flags of the command that it times, with their words and defaults.
 	from := new(cobra.Command)
 	f := &benchFlags{rankFlags: addRankFlags(from, c, ""), sizes: &sizeList{bytes: []int64{64 << 10}}}
-	borrow(cmd, from, "dir", "socket", "job", "rank", "ranks", "algorithm", "timeout", "forming-timeout", "no-progress", "output")
+	borrow(cmd, from, "dir", "socket", "job", "rank", "ranks", "algorithm", "plan", "timeout", "forming-timeout", "no-progress", "output")
 	f.cmd = cmd
 	flags := cmd.Flags()
 	flags.Lookup("timeout").Usage = "give up if the group has not formed within this time, or if a single operation takes longer; 0 means never"
+	flags.Lookup("plan").Usage = "plan to run in place of an algorithm's (gridagent plan -o json), for the one size of --sizes; not every rank must give it"
 	flags.Lookup("no-progress").Usage = "no progress line (there is none anyway unless standard error is a terminal)"
 	flags.Var(f.sizes, "sizes", size+": sizes with their units, and ranges like 1KiB..4MiB, which double; 0B is one")
 	flags.IntVar(&f.iterations, "iterations", 3, "operations of each size that count")
@@ -51,6 +52,8 @@ func (f *benchFlags) check() error {
 		return usagef("--iterations %d: want 1 or more", f.iterations)
 	case f.warmup < 0:
 		return usagef("--warmup %d: want 0 or more", f.warmup)
+	case f.plan != "" && len(f.sizes.bytes) > 1:
+		return usagef("--plan %s with %d sizes: a plan is for blocks of one size", f.plan, len(f.sizes.bytes))
 	}
 	for _, n := range f.sizes.bytes {
 		if n > bench.MaxResult/int64(f.ranks) {

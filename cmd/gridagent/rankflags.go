@@ -71,6 +71,9 @@ func (f *rankFlags) checkRank() error {
 			return &usageError{err}
 		}
 	}
+	if f.plan != "" && f.algorithm != planner.Auto {
+		return usagef("--plan %s --algorithm %s: give one of the two, or --algorithm auto where a setting says otherwise", f.plan, f.algorithm)
+	}
 	if f.timeout < 0 {
 		return usagef("--timeout %v: want a time of 0 or more", f.timeout)
 	}
@@ -84,9 +87,6 @@ func (f *rankFlags) checkRank() error {
 func (f *rankFlags) check() error {
 	if err := f.checkRank(); err != nil {
 		return err
-	}
-	if f.plan != "" && f.algorithm != planner.Auto {
-		return usagef("--plan %s --algorithm %s: give one of the two, or --algorithm auto where a setting says otherwise", f.plan, f.algorithm)
 	}
 	if err := client.CheckFiles(f.in, f.out, f.force); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; remove it, or give --force to replace it", err)

@@ -148,7 +148,7 @@ func (b *run) block(from, to int) blockID {
 
 func (b *run) operate(ctx context.Context) (*client.Result, error) {
 	opts := b.Options
-	opts.Sizes, opts.Plan, opts.Progress = nil, nil, nil
+	opts.Sizes, opts.Progress = nil, nil
 	if b.Collective == plan.Alltoall {
 		return b.rank.Alltoall(ctx, b.input, opts)
 	}

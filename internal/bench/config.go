@@ -14,8 +14,8 @@ import (
 // MaxResult bounds what one rank gets in an operation, in bytes.
 const MaxResult = 1 << 40
 
-// Config says what is measured. All ranks give the same, but for Rank, Site, Options.Timeout
-// and Progress.
+// Config says what is measured. All ranks give the same, but for Rank, Site, Options.Plan,
+// Options.Timeout and Progress.
 type Config struct {
 	Collective plan.Collective
 	// Rank is this rank.
@@ -27,8 +27,9 @@ type Config struct {
 	Sizes []int64
 	// Iterations count, at least one; Warmup operations before them do not.
 	Iterations, Warmup int
-	// Options are those of each operation. Sizes, Plan, Overwrite and Progress are not looked
-	// at; of an allgather only the embedded [client.Options] are.
+	// Options are those of each operation. Sizes, Overwrite and Progress are not looked
+	// at; of an allgather only the embedded [client.Options] are. A Plan is for one size, and
+	// not every rank must give it.
 	Options client.AlltoallOptions
 	// Progress, if not nil, is told which operation of a size begins: done of total are over.
 	Progress func(size int64, done, total int)
@@ -46,6 +47,9 @@ func (c *Config) check(ranks int) error {
 	}
 	if len(c.Sizes) == 0 {
 		return errors.New("no size to measure")
+	}
+	if c.Options.Plan != nil && len(c.Sizes) > 1 {
+		return fmt.Errorf("%d sizes to measure by one plan, which is for blocks of one size", len(c.Sizes))
 	}
 	for _, n := range c.Sizes {
 		if n < 0 || n > MaxResult/int64(ranks) {

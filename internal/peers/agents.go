@@ -123,8 +123,9 @@ func (a *agents) close() {
 	a.running.Wait()
 }
 
-// bench runs gridagent bench on all hosts and returns the report of rank 0.
-func (a *agents) bench(ctx context.Context, c plan.Collective, algorithm string, size int64) (*bench.Report, error) {
+// bench runs gridagent bench on all hosts and returns the report of rank 0. how are the flags
+// that name an algorithm or a plan.
+func (a *agents) bench(ctx context.Context, c plan.Collective, how []string, size int64) (*bench.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.TimeLimit, fmt.Errorf("%w of %v", errTimeLimit, a.TimeLimit))
 	defer cancel()
 	a.jobs++
@@ -138,7 +139,8 @@ func (a *agents) bench(ctx context.Context, c plan.Collective, algorithm string,
 	for i, h := range a.net.hosts {
 		argv := a.in(h.Name, a.Binary, "bench", string(c), "--dir", a.state(i), "--job", job,
 			"--rank", fmt.Sprint(i), "--ranks", fmt.Sprint(len(a.net.hosts)), "--sizes", fmt.Sprintf("%dB", size),
-			"--iterations", fmt.Sprint(a.Iterations), "--warmup", fmt.Sprint(a.Warmup), "--algorithm", algorithm, "-o", "json")
+			"--iterations", fmt.Sprint(a.Iterations), "--warmup", fmt.Sprint(a.Warmup), "-o", "json")
+		argv = append(argv, how...)
 		go func() {
 			text, err := command{argv: argv, mark: a.mark + mark(fmt.Sprintf(".%s-%d", job, i))}.run(ctx)
 			outcomes <- outcome{i, text, err}

@@ -83,7 +83,7 @@ func parse(args []string, usage func(string)) (*config, error) {
 	f.IntVar(&c.Warmup, "warmup", 1, "operations of each size before those that count")
 	f.StringSliceVar(&c.Tools, "libraries", allTools, "who takes part: "+strings.Join(allTools, ", "))
 	algorithms := f.StringSlice("algorithms", []string{"all"}, "default (a library's own choice; auto for gridagent), all, or names; LIBRARY:NAME is for one library only")
-	f.StringSliceVar(&c.Generated, "generated", []string{"default"}, "algorithms of gridagent that MPI programs run as routines of plan -o mpi-c, with flags of gridagent plan behind the name; default: lr3 and aapc on a switch tree, min3 on a grid; none: no such runs")
+	f.StringSliceVar(&c.Generated, "generated", []string{"default"}, "algorithms of gridagent that MPI programs run as routines of plan -o mpi-c, and agents as plans, with flags of gridagent plan behind the name; default: lr3 and aapc on a switch tree, min3 on a grid; none: no such runs")
 	f.StringSliceVar(&c.Congestion, "congestion", []string{"cubic"}, "congestion control of TCP, a lab for each: cubic, bbr, reno; system: as it is")
 	f.DurationVar(&c.TimeLimit, "time-limit", 3*time.Minute, "end a run that takes longer")
 	f.StringVar(&c.Lab, "name", "peers", "name of the lab that is made")

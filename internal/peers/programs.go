@@ -76,9 +76,7 @@ var routineName = regexp.MustCompile(`(?m)^int (\w+)\(`)
 
 // generated compiles mpibench with a routine that gridagent plan makes for blocks of size bytes.
 func (t *testbed) generated(ctx context.Context, p *programs, l library, c plan.Collective, word string, size int64) (string, error) {
-	name, flags := routine(word)
-	argv := append([]string{t.Binary, "plan", string(c), "--algorithm", name, "--size", fmt.Sprintf("%dB", size), "-o", "mpi-c"}, t.networkFlags()...)
-	text, err := command{argv: append(argv, flags...), limit: compileTimeout}.run(ctx)
+	text, err := t.plan(ctx, c, word, size, "mpi-c")
 	if err != nil {
 		return "", err
 	}
@@ -92,6 +90,23 @@ func (t *testbed) generated(ctx context.Context, p *programs, l library, c plan.
 	}
 	out := filepath.Join(p.dir, "routine."+l.tool)
 	return out, p.compile(ctx, l.cc, out, "-std=c99", "-DROUTINE="+function[1], "mpibench.c", source)
+}
+
+// planned makes a plan for live agents and returns its file.
+func (t *testbed) planned(ctx context.Context, c plan.Collective, word string, size int64) (string, error) {
+	text, err := t.plan(ctx, c, word, size, "json")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(t.dir, "plan.json")
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
+// plan runs gridagent plan for a word of --generated.
+func (t *testbed) plan(ctx context.Context, c plan.Collective, word string, size int64, form string) (string, error) {
+	name, flags := routine(word)
+	argv := append([]string{t.Binary, "plan", string(c), "--algorithm", name, "--size", fmt.Sprintf("%dB", size), "-o", form}, t.networkFlags()...)
+	return command{argv: append(argv, flags...), limit: compileTimeout}.run(ctx)
 }
 
 // networkFlags say to gridagent plan what the lab is made from.

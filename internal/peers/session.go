@@ -190,34 +190,63 @@ func (s *session) gridagent(ctx context.Context) error {
 	for _, c := range s.Collectives {
 		for _, name := range s.Algorithms.of(toolGridagent, own(c)) {
 			for _, size := range s.Sizes {
-				if err := s.benched(ctx, a, c, name, size, version); err != nil {
+				if err := s.benched(ctx, a, c, name, []string{"--algorithm", name}, "", size, version); err != nil {
 					return err
 				}
+			}
+		}
+		for _, word := range s.Generated {
+			if err := s.plannedRuns(ctx, a, c, word, version); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
+// plannedRuns has the agents run what MPI programs run as generated routines. They know
+// no switches, so the plan is made outside.
+func (s *session) plannedRuns(ctx context.Context, a *agents, c plan.Collective, word, version string) error {
+	name, flags := routine(word)
+	if !makes(c, name) {
+		return nil
+	}
+	variant := strings.Join(append([]string{"plan"}, flags...), " ")
+	for _, size := range s.Sizes {
+		file, err := s.planned(ctx, c, word, size)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			err = s.benched(ctx, a, c, name, []string{"--plan", file}, variant, size, version)
+		} else {
+			err = s.show(s.record(toolGridagent, version, c, name, variant, size).failed(err))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // benched runs one benchmark of the agents and prints its record.
-func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, name string, size int64, version string) error {
+func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, name string, how []string, variant string, size int64, version string) error {
 	s.progress("gridagent %s by %s, %d bytes", c, name, size)
 	before, err := s.count(ctx)
 	if err != nil {
 		return err
 	}
-	report, err := a.bench(ctx, c, name, size)
+	report, err := a.bench(ctx, c, how, size)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		return s.show(s.record(toolGridagent, version, c, name, "", size).failed(err))
+		return s.show(s.record(toolGridagent, version, c, name, variant, size).failed(err))
 	}
 	after, err := s.count(ctx)
 	if err != nil {
 		return err
 	}
-	variant := ""
 	if ran := report.Sizes[0].Algorithm; ran != name {
 		variant = ran
 	}
