@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A metric turns a time into what a figure shows.
+type metric struct {
+	axis  axis
+	value func(r *Record, seconds float64) float64
+}
+
+var (
+	seconds = metric{axis{label: "time (s)", log: true}, func(_ *Record, s float64) float64 { return s }}
+	// throughput is that of Faraj & Yuan: |M|·(|M|−1)·msize over the time.
+	throughput = metric{axis{label: "aggregate throughput (Mbit/s)", zero: true}, func(r *Record, s float64) float64 {
+		n := float64(r.Hosts)
+		return n * (n - 1) * float64(r.SizeBytes) * 8 / s / 1e6
+	}}
+	// bandwidth is that of Tam & Wang: what a host sends over the time.
+	bandwidth = metric{axis{label: "bandwidth of a host (Mbit/s)"}, func(r *Record, s float64) float64 {
+		return float64(r.Hosts-1) * float64(r.SizeBytes) * 8 / s / 1e6
+	}}
+	overBound = metric{axis{label: "time / bound"}, func(r *Record, s float64) float64 { return s / r.Bound }}
+)
+
+// shown is the name of a series in figures and tables.
+func shown(name string) string {
+	switch {
+	case strings.HasPrefix(name, "aapc "):
+		return strings.TrimPrefix(name, "aapc ")
+	case strings.HasSuffix(name, " half"):
+		return strings.TrimSuffix(name, " half")
+	}
+	return name
+}
+
+// A comparison is one diagram and one table: contenders by size, on one network, from one source.
+type comparison struct {
+	arena  string
+	source Source
+	draw   []string // names of the lines
+	also   []string // those that only the table shows
+	metric metric
+	title  string                  // empty: that of the arena
+	label  func(size int64) string // of a size; nil: inBytes
+	x      string                  // label of the x axis; empty: that of block sizes
+}
+
+// compare adds a comparison to the page; nothing if there are no records for it.
+func (p *page) compare(raw *Raw, c comparison) {
+	title := c.title
+	if title == "" {
+		title = titleOf(c.arena)
+	}
+	title = fmt.Sprintf("%s, %s", c.source, title)
+	if c.label == nil {
+		c.label = inBytes
+	}
+	d := panel{title: title, x: axis{label: cmp.Or(c.x, "block size"), sizes: true}, y: c.metric.axis}
+	bounds := series{name: "bound", bound: true}
+	for _, name := range c.draw {
+		s := series{name: shown(name)}
+		for _, r := range raw.of(c.source, c.arena) {
+			if r.name() != name {
+				continue
+			}
+			s.xy = append(s.xy, point(float64(r.SizeBytes), c.metric.value(&r, r.Mean)))
+			if x := float64(r.SizeBytes); r.Bound > 0 && !slices.ContainsFunc(bounds.xy, xIs(x)) {
+				bounds.xy = append(bounds.xy, point(x, c.metric.value(&r, r.Bound)))
+			}
+		}
+		if s.xy != nil {
+			d.series = append(d.series, s)
+		}
+	}
+	if d.series == nil {
+		return
+	}
+	if bounds.xy != nil {
+		d.series = append(d.series, bounds)
+	}
+	p.panels = append(p.panels, d)
+	names := slices.Concat(c.draw, c.also)
+	p.tables = append(p.tables, timesTable(raw, title, c.source, c.arena, names, c.label))
+	if lost := lossTable(raw, title, c.arena, names, c.label); c.source == Emulated && len(lost.rows) > 0 {
+		p.tables = append(p.tables, lost)
+	}
+}
+
+// lossTable has the packets that the emulated network dropped, a mean over the iterations. Names that lost
+// none are left out.
+func lossTable(raw *Raw, title, arena string, names []string, label func(int64) string) table {
+	t := table{title: "packets lost, " + title, head: []string{"block"}}
+	sizes := make(map[int64]bool)
+	for _, r := range raw.of(Emulated, arena) {
+		if slices.Contains(names, r.name()) {
+			sizes[r.SizeBytes] = true
+		}
+	}
+	columns := slices.Sorted(maps.Keys(sizes))
+	for _, n := range columns {
+		t.head = append(t.head, label(n))
+	}
+	for _, name := range names {
+		row, any := []string{shown(name)}, false
+		for _, n := range columns {
+			r, ok := raw.find(Emulated, arena, name, n)
+			cell := "–"
+			if ok {
+				sum := 0
+				for _, l := range r.Lost {
+					sum += l
+				}
+				any = any || sum > 0
+				cell = fmt.Sprint(sum / max(1, len(r.Lost)))
+			}
+			row = append(row, cell)
+		}
+		if any {
+			t.rows = append(t.rows, row)
+		}
+	}
+	return t
+}
+
+// timesTable has a row for each name and a column for each size: the mean time, and times the bound.
+func timesTable(raw *Raw, title string, s Source, arena string, names []string, label func(int64) string) table {
+	records := raw.of(s, arena)
+	var sizes []int64
+	for _, r := range records {
+		if slices.Contains(names, r.name()) && !slices.Contains(sizes, r.SizeBytes) {
+			sizes = append(sizes, r.SizeBytes)
+		}
+	}
+	slices.Sort(sizes)
+	t := table{title: title, head: []string{"block"}}
+	bounds, ratio := []string{"bound"}, []string{"best of ours / best peer"}
+	compared, bounded := false, false
+	for _, n := range sizes {
+		t.head = append(t.head, label(n))
+		bound := "–"
+		for _, r := range records {
+			if r.SizeBytes == n && r.Bound > 0 {
+				bound, bounded = duration(r.Bound), true
+			}
+		}
+		bounds = append(bounds, bound)
+		cell := "–"
+		own, peer := bests(raw, s, arena, names, n)
+		if own.Mean > 0 && peer.Mean > 0 {
+			compared = true
+			cell = fmt.Sprintf("%s (%s / %s)", digits(own.Mean/peer.Mean, 3), shown(own.name()), shown(peer.name()))
+		}
+		ratio = append(ratio, cell)
+	}
+	if bounded {
+		t.rows = append(t.rows, bounds)
+	}
+	for _, name := range names {
+		row := []string{shown(name)}
+		any := false
+		for _, n := range sizes {
+			r, ok := raw.find(s, arena, name, n)
+			cell := "–"
+			if ok {
+				any = true
+				cell = duration(r.Mean)
+				if r.Bound > 0 {
+					cell += " " + times(r.ratio())
+				}
+			}
+			row = append(row, cell)
+		}
+		if any {
+			t.rows = append(t.rows, row)
+		}
+	}
+	if compared {
+		t.rows = append(t.rows, ratio)
+	}
+	return t
+}
+
+// bests returns the fastest of the paper's own and of the peers among names; Mean is 0 where there is none.
+func bests(raw *Raw, s Source, arena string, names []string, size int64) (own, peer Record) {
+	for _, name := range names {
+		r, ok := raw.find(s, arena, name, size)
+		if !ok {
+			continue
+		}
+		to := &own
+		if r.isPeer() {
+			to = &peer
+		}
+		if to.Mean == 0 || r.Mean < to.Mean {
+			*to = r
+		}
+	}
+	return own, peer
+}
+
+// lab adds what real processes took on the network of an experiment, if there is any of it: a line for
+// the fastest algorithm of each library, and a table of all.
+func (p *page) lab(raw *Raw, arena string, collective plan.Collective) {
+	var names []string
+	rate := ""
+	here, best := new(Raw), make(map[string]*series)
+	d := panel{x: axis{label: "block size", sizes: true}, y: seconds.axis}
+	var lines []*series
+	for _, r := range raw.Records {
+		if r.Source != Lab || r.Collective != string(collective) || same(r.Grid) != same(arena) {
+			continue
+		}
+		r.Grid = arena
+		line := r.Tool + ", " + r.Congestion
+		r.Algorithm, r.Variant = r.Tool+" "+r.name()+", "+r.Congestion, ""
+		here.Records = append(here.Records, r)
+		if !slices.Contains(names, r.name()) {
+			names = append(names, r.name())
+		}
+		if best[line] == nil {
+			best[line] = &series{name: line}
+			lines = append(lines, best[line])
+		}
+		best[line].least(point(float64(r.SizeBytes), r.Mean))
+		if r.Bound > 0 {
+			if best["bound"] == nil {
+				best["bound"] = &series{name: "bound", bound: true}
+			}
+			best["bound"].least(point(float64(r.SizeBytes), r.Bound))
+		}
+		rate = r.LinkRate
+	}
+	if names == nil {
+		return
+	}
+	for _, s := range append(lines, best["bound"]) {
+		if s != nil {
+			d.series = append(d.series, *s)
+		}
+	}
+	d.title = "lab, " + titleOf(arena)
+	if rate != "" {
+		d.title += ", links of " + rate
+	}
+	p.panels = append(p.panels, d)
+	t := timesTable(here, d.title, Lab, arena, names, inBytes)
+	t.note = "Real processes in network namespaces; a line of the picture is the fastest algorithm of a library at each size."
+	p.tables = append(p.tables, t)
+}
+
+// least adds q, or lowers the point that has its place. Points come to stand in order.
+func (s *series) least(q plotter.XY) {
+	i, ok := slices.BinarySearchFunc(s.xy, q, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+	if ok {
+		s.xy[i].Y = min(s.xy[i].Y, q.Y)
+		return
+	}
+	s.xy = slices.Insert(s.xy, i, q)
+}
+
+func titleOf(arena string) string {
+	for i := range arenas {
+		if arenas[i].name == arena {
+			return arenas[i].title
+		}
+	}
+	return arena
+}
+
+// sizesOf returns the sizes at which all names have records, ascending.
+func sizesOf(raw *Raw, s Source, arena string, names ...string) []int64 {
+	var sizes []int64
+	for _, r := range raw.of(s, arena) {
+		all := true
+		for _, n := range names {
+			_, ok := raw.find(s, arena, n, r.SizeBytes)
+			all = all && ok
+		}
+		if all && !slices.Contains(sizes, r.SizeBytes) {
+			sizes = append(sizes, r.SizeBytes)
+		}
+	}
+	slices.Sort(sizes)
+	return sizes
+}
+
+// mean returns the mean time of a record that must be there, 0 else.
+func (r *Raw) mean(s Source, arena, name string, size int64) float64 {
+	x, _ := r.find(s, arena, name, size)
+	return x.Mean
+}
