@@ -16,6 +16,7 @@ const (
 	exitUsage       = 2   // unknown command, flag or setting, or a value that cannot be read
 	exitUnreachable = 3   // no agent answers on the socket, or it ended in the middle of a call
 	exitGroup       = 4   // a group's operation failed: a rank or host was lost, ranks disagree, time ran out
+	exitExec        = 125 // lab exec could not enter the host; as env, chroot and timeout, and like them 126 and 127
 	exitInterrupted = 130 // ended by Ctrl-C or SIGTERM, as a shell reports SIGINT
 )
 
@@ -24,6 +25,15 @@ type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
+
+// A statusError has an exit status of its own.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
@@ -41,7 +51,10 @@ func (a *app) report(err error, parsed bool) int {
 	var gone *goneError
 	var group *client.GroupError
 	var forming *formingError
+	var own *statusError
 	switch {
+	case errors.As(err, &own):
+		status = own.status
 	case errors.As(err, &usage) || !parsed:
 		status = exitUsage
 	case errors.As(err, &unreachable) || errors.As(err, &gone):

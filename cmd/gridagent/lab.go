@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +23,10 @@ A lab needs Linux, and root or an unprivileged user namespace; for links between
 /dev/net/tun that the user may open. No netem.
 
 Rates are of IP bytes. Within a site packets take what the kernel takes, some 0.05 ms,
-whatever latency the grid file says.`,
+whatever latency the grid file says.
+
+A host has a network of its own and nothing else: its programs see the machine's files and processes,
+with the rights of who started them. It keeps nobody in.`,
 		a.labUpCmd(), a.labExecCmd(), a.labStatusCmd(), a.labCheckCmd(), a.labStatsCmd(), a.labSetCmd(), a.labCutCmd(), a.labHealCmd(),
 		a.labDownCmd(), a.labServeCmd())
 }
@@ -56,10 +58,10 @@ that is built in. The lab stays until gridagent lab down, kept by a process in t
 	name := labNameFlag(cmd)
 	var linkRate bitRate
 	cmd.Flags().Var(&linkRate, "link-rate", "rate of every port and cable of a switch tree, in place of its file's")
-	congestion := cmd.Flags().String("congestion", "", "congestion control of TCP in all hosts, such as cubic or bbr (default: the system's)")
+	congestion := cmd.Flags().String("congestion", "", "TCP's congestion control in all hosts, such as cubic or bbr (default: the system's)")
 	seed := cmd.Flags().Uint64("seed", 1, "seed of losses and jitter")
 	output := outputFlag(cmd)
-	cmd.RunE = a.command(func(_ *cobra.Command, args []string) error {
+	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
 		if err := lab.CheckName(*name); err != nil {
 			return usagef("--name: %w", err)
 		}
@@ -68,7 +70,7 @@ that is built in. The lab stays until gridagent lab down, kept by a process in t
 			return err
 		}
 		defer a.busy.working("make the lab")()
-		state, err := lab.Up(lab.Request{
+		state, err := lab.Up(cmd.Context(), lab.Request{
 			Name: *name, File: file, Data: data, LinkRate: float64(linkRate), Congestion: *congestion, Seed: *seed,
 		}, []string{"lab", "serve"})
 		if err != nil {
@@ -122,48 +124,6 @@ func hostsBySite(s *lab.State) string {
 	return strings.Join(sites, ", ")
 }
 
-func (a *app) labExecCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "exec HOST -- COMMAND [ARGUMENT]...",
-		Short: "Run a command in a host of a lab",
-		Long: `Run a command in a host of a lab: with the host's network and its name, and the names of all
-hosts in /etc/hosts. Files, users and processes are the machine's. Input, output, signals and
-exit status are the command's. It finds the names of lab and host in GRIDAGENT_LAB and
-GRIDAGENT_LAB_HOST.`,
-		Example: `  gridagent lab exec ut0 -- iperf3 -s
-  gridagent lab exec uk0 -- iperf3 -c ut0
-  gridagent lab exec ut0 -- gridagent init --dir /tmp/ut0 --site UT
-  gridagent lab exec ut0 -- bash`,
-		Args: cobra.MinimumNArgs(2),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			name, _ := cmd.Flags().GetString("name")
-			s, err := lab.Read(name)
-			if err != nil || len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			var hosts []cobra.Completion
-			for _, h := range s.Hosts {
-				hosts = append(hosts, h.Name)
-			}
-			return hosts, cobra.ShellCompDirectiveNoFileComp
-		},
-	}
-	cmd.Flags().SetInterspersed(false) // what follows the host is the command's own
-	name := labNameFlag(cmd)
-	cmd.RunE = a.command(func(_ *cobra.Command, args []string) error {
-		command := args[1:]
-		if command[0] == "--" {
-			command = command[1:]
-		}
-		if len(command) == 0 {
-			return usagef("no command to run in %s", args[0])
-		}
-		again := append([]string{"lab", "exec", "--name", *name, args[0], "--"}, command...)
-		return lab.Exec(*name, args[0], command, again)
-	})
-	return cmd
-}
-
 func (a *app) labStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -182,7 +142,7 @@ func (a *app) labStatusCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(names) == 1 {
+		if len(names) == 1 && output.value != "json" { // whose shape must not depend on how many there are
 			return a.printLab(names[0], output.value)
 		}
 		return a.printLabs(names, output.value)
@@ -207,7 +167,10 @@ func (a *app) printLab(name, output string) error {
 }
 
 func labState(s *lab.State) string {
-	if s.Alive() {
+	switch {
+	case s.PID == 0:
+		return "not up yet"
+	case s.Alive():
 		return fmt.Sprintf("up (process %d)", s.PID)
 	}
 	return "crashed"
@@ -217,9 +180,12 @@ func (a *app) printLabs(names []string, output string) error {
 	states := make([]*lab.State, 0, len(names))
 	for _, n := range names {
 		s, err := lab.Read(n)
-		if errors.Is(err, lab.ErrNoLab) {
-			s = &lab.State{Name: n} // it is being made, or crashed before it was
-		} else if err != nil {
+		switch {
+		case errors.Is(err, lab.ErrNoLab): // it has just ended
+			continue
+		case errors.Is(err, lab.ErrNotUp):
+			s = &lab.State{Name: n}
+		case err != nil:
 			return err
 		}
 		states = append(states, s)
@@ -278,12 +244,4 @@ func (a *app) labServeCmd() *cobra.Command {
 		return lab.Serve(cmd.Context(), args[0], os.NewFile(told, "ready"))
 	})
 	return cmd
-}
-
-// durationOf returns the value of a flag, nil where it was not given.
-func durationOf(cmd *cobra.Command, name string, v *time.Duration) *time.Duration {
-	if !cmd.Flags().Changed(name) {
-		return nil
-	}
-	return v
 }

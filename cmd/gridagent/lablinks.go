@@ -18,6 +18,30 @@ import (
 const linkArgs = `A link is named by its two ends: two sites (the direction from the first to the second, and the
 other one too unless --one-way), or two switches joined by a cable. One name is a host: its port.`
 
+// completeLink completes the ends of links, and hosts.
+func completeLink(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	name, _ := cmd.Flags().GetString("name")
+	spec, err := lab.Made(name)
+	if err != nil || len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	if len(args) == 0 {
+		for _, h := range spec.Hosts {
+			names = append(names, h.Name)
+		}
+	}
+	for _, l := range spec.Links() {
+		if len(args) == 0 {
+			names = append(names, l.From)
+		} else if l.From == args[0] {
+			names = append(names, l.To)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
 func labLink(args []string) lab.Link {
 	l := lab.Link{From: args[0]}
 	if len(args) > 1 {
@@ -32,12 +56,14 @@ func (a *app) labSetCmd() *cobra.Command {
 		Short: "Change a link while it is in use",
 		Long: `Change a link while it is in use. What is not given stays as it is.
 
-` + linkArgs + ` Ports and cables have only a bandwidth.`,
+` + linkArgs + `
+Ports and cables have only a bandwidth.`,
 		Example: `  gridagent lab set UT NTH --bandwidth 0.3Mbps
   gridagent lab set UT NTH --one-way --loss 1% --latency 80ms
   gridagent lab set UK NTH --bandwidth 1Mbps --capacity 8Mbps
   gridagent lab set ut0 --bandwidth 10Mbps`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeLink,
 	}
 	name := labNameFlag(cmd)
 	oneWay := cmd.Flags().Bool("one-way", false, "only from FROM to TO")
@@ -46,7 +72,7 @@ func (a *app) labSetCmd() *cobra.Command {
 	var latency, jitter time.Duration
 	var queue int
 	cmd.Flags().Var(&bandwidth, "bandwidth", "what one flow gets")
-	cmd.Flags().Var(&capacity, "capacity", "what all flows get together; more than the bandwidth makes that a ceiling for each flow")
+	cmd.Flags().Var(&capacity, "capacity", "what all flows get together; if it is more than the bandwidth, that is a ceiling per flow")
 	cmd.Flags().DurationVar(&latency, "latency", 0, "one way")
 	cmd.Flags().DurationVar(&jitter, "jitter", 0, "largest random extra delay of a packet")
 	cmd.Flags().Var(&loss, "loss", "share of packets lost at random, such as 0.1%")
@@ -54,11 +80,11 @@ func (a *app) labSetCmd() *cobra.Command {
 	cmd.MarkFlagsOneRequired("bandwidth", "capacity", "latency", "jitter", "loss", "queue")
 	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
 		c := lab.Change{Latency: durationOf(cmd, "latency", &latency), Jitter: durationOf(cmd, "jitter", &jitter)}
-		if bandwidth != 0 {
+		if cmd.Flags().Changed("bandwidth") {
 			v := float64(bandwidth)
 			c.Bandwidth = &v
 		}
-		if capacity != 0 {
+		if cmd.Flags().Changed("capacity") {
 			v := float64(capacity)
 			c.Capacity = &v
 		}
@@ -92,7 +118,8 @@ func (a *app) labCutCmd() *cobra.Command {
 		Long:  "Cut a link: packets are lost until heal.\n\n" + linkArgs,
 		Example: `  gridagent lab cut UT NTH
   gridagent lab cut ut0`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeLink,
 	}
 	name := labNameFlag(cmd)
 	oneWay := cmd.Flags().Bool("one-way", false, "between sites: only from A to B")
@@ -109,7 +136,8 @@ func (a *app) labHealCmd() *cobra.Command {
 		Long:  "Undo cut.\n\n" + linkArgs,
 		Example: `  gridagent lab heal UT NTH
   gridagent lab heal ut0`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeLink,
 	}
 	name := labNameFlag(cmd)
 	oneWay := cmd.Flags().Bool("one-way", false, "between sites: only from A to B")
@@ -151,7 +179,7 @@ func (a *app) printLabStats(s *lab.Stats) error {
 	t := a.table("link", "packets", "bytes", "dropped", "why")
 	for _, w := range s.WAN {
 		var dropped uint64
-		var why []string
+		why := cutNow(w.Cut)
 		for _, reason := range slices.Sorted(maps.Keys(w.Dropped)) {
 			dropped += w.Dropped[reason].Packets
 			why = append(why, fmt.Sprintf("%s %d", reason, w.Dropped[reason].Packets))
@@ -159,16 +187,17 @@ func (a *app) printLabStats(s *lab.Stats) error {
 		t.row(w.From+"→"+w.To, w.Delivered.Packets, formatBytes(int64(w.Delivered.Bytes)), dropped, strings.Join(why, ", "))
 	}
 	port := func(link string, p lab.PortStats) {
-		why := ""
+		why := cutNow(p.Cut)
 		if p.Dropped > 0 {
-			why = fmt.Sprintf("queue full %d", p.Dropped)
+			why = append(why, fmt.Sprintf("queue full %d", p.Dropped))
 		}
-		t.row(link, p.Sent.Packets, formatBytes(int64(p.Sent.Bytes)), p.Dropped, why)
+		t.row(link, p.Sent.Packets, formatBytes(int64(p.Sent.Bytes)), p.Dropped, strings.Join(why, ", "))
 	}
 	for _, p := range s.Trunks {
 		port(p.From+"→"+p.To, p)
 	}
 	for _, h := range s.Hosts {
+		h.Out.Cut, h.In.Cut = h.Cut, h.Cut
 		port(h.Host+" out", h.Out)
 		port(h.Host+" in", h.In)
 	}
@@ -178,6 +207,13 @@ func (a *app) printLabStats(s *lab.Stats) error {
 	_, err := fmt.Fprintf(a.out, "\nbetween sites %d packets were missed, and %d of %d were more than 1 ms late, the worst by %s\n",
 		s.Missed, s.Late.Over, s.Late.Packets, formatSeconds(s.Late.Worst))
 	return err
+}
+
+func cutNow(cut bool) []string {
+	if cut {
+		return []string{"cut now"}
+	}
+	return nil
 }
 
 // A share is a flag that takes a percentage.
@@ -195,4 +231,12 @@ func (s *share) Set(text string) error {
 	}
 	*s = share(v)
 	return nil
+}
+
+// durationOf returns the value of a flag, nil where it was not given.
+func durationOf(cmd *cobra.Command, name string, v *time.Duration) *time.Duration {
+	if !cmd.Flags().Changed(name) {
+		return nil
+	}
+	return v
 }

@@ -19,7 +19,9 @@ import (
 const (
 	smallPayload = 64 - gridnet.HeaderBytes // a delay is that of a packet of 64 bytes
 	delayPackets = 20
-	lossPackets  = 2000
+	lossPackets  = 2000             // at least; more where the loss is small, so that
+	lossLost     = 16               // so many are lost, and none lost is an error
+	lossRate     = 5000 * 64        // IP bytes/s at most, which is a packet each 0.2 ms
 	lossTime     = 20 * time.Second // at most, on slow links
 	overload     = 1.2              // of the declared rate
 	ratePackets  = 250              // at least: 1 of 250 is 0.4 %
@@ -36,13 +38,13 @@ type arrival struct {
 }
 
 // attempts is how often a probe may run: a link that is wrong is so each time, a machine that is busy is not.
-const attempts = 3
+const attempts = 4
 
 // measure runs one probe, again while its result is out of bounds, and returns the best result.
 func (c *checker) measure(ctx context.Context, p *probe) (Measurement, error) {
 	var best Measurement
 	for i := range attempts {
-		m, err := c.once(ctx, p)
+		m, err := c.once(ctx, p, i+1)
 		if err != nil {
 			return m, err
 		}
@@ -57,7 +59,7 @@ func (c *checker) measure(ctx context.Context, p *probe) (Measurement, error) {
 	return best, nil
 }
 
-func (c *checker) once(ctx context.Context, p *probe) (Measurement, error) {
+func (c *checker) once(ctx context.Context, p *probe, attempt int) (Measurement, error) {
 	m := Measurement{What: p.what, Quantity: p.quantity, Declared: p.declared}
 	switch p.quantity {
 	case QuantityDelay:
@@ -65,7 +67,9 @@ func (c *checker) once(ctx context.Context, p *probe) (Measurement, error) {
 	case QuantityLoss:
 		return c.measureLoss(ctx, p, m)
 	}
-	return c.measureRate(ctx, p, m)
+	// A sender that had to wait for a processor costs a long measurement less.
+	least := time.Duration(attempt) * minRateTime
+	return c.measureRate(ctx, p, m, least)
 }
 
 func (c *checker) measureDelay(ctx context.Context, p *probe, m Measurement) (Measurement, error) {
@@ -73,7 +77,7 @@ func (c *checker) measureDelay(ctx context.Context, p *probe, m Measurement) (Me
 	if p.hold > 0 {
 		gap = max(gap, 2*seconds(64/float64(p.hold)))
 	}
-	got, err := c.exchange(ctx, p, smallPayload, 64/gap.Seconds(), delayPackets*gap)
+	got, _, err := c.exchange(ctx, p, smallPayload, 64/gap.Seconds(), delayPackets*gap)
 	if err != nil || len(got) == 0 {
 		return unreached(m), err
 	}
@@ -96,27 +100,28 @@ func (c *checker) measureDelay(ctx context.Context, p *probe, m Measurement) (Me
 }
 
 func (c *checker) measureLoss(ctx context.Context, p *probe, m Measurement) (Measurement, error) {
-	rate := 64 * 1000.0
+	rate := float64(lossRate)
 	if p.hold > 0 {
 		rate = min(rate, float64(p.hold)/2)
 	}
-	lasts := min(seconds(lossPackets*64/rate), lossTime)
-	n := float64(int(lasts.Seconds() * rate / 64))
-	got, err := c.exchange(ctx, p, smallPayload, rate, lasts)
+	want := max(lossPackets, lossLost/p.loss)
+	got, sent, err := c.exchange(ctx, p, smallPayload, rate, min(seconds(want*64/rate), lossTime))
 	if err != nil || len(got) == 0 {
 		return unreached(m), err
 	}
+	n := float64(sent)
 	m.Measured = max(0, 1-float64(len(got))/n)
-	// Four standard deviations of what chance does to so many packets, and one packet.
+	// Four standard deviations of what chance does to so many packets, and one packet. None lost
+	// where there should have been many is wrong in any case.
 	m.Limit = 4*math.Sqrt(p.loss*(1-p.loss)/n) + 1/n
 	m.Error = m.Measured - m.Declared
-	m.OK = math.Abs(m.Error) <= m.Limit
+	m.OK = math.Abs(m.Error) <= m.Limit && (m.Measured > 0 || n*p.loss < lossLost/2)
 	return m, nil
 }
 
-func (c *checker) measureRate(ctx context.Context, p *probe, m Measurement) (Measurement, error) {
-	lasts := min(max(seconds(ratePackets*gridnet.MTU/p.declared), minRateTime), maxRateTime)
-	got, err := c.exchange(ctx, p, gridnet.MaxPayload, overload*p.declared, lasts)
+func (c *checker) measureRate(ctx context.Context, p *probe, m Measurement, least time.Duration) (Measurement, error) {
+	lasts := min(max(seconds(ratePackets*gridnet.MTU/p.declared), least), maxRateTime)
+	got, _, err := c.exchange(ctx, p, gridnet.MaxPayload, overload*p.declared, lasts)
 	if err != nil || len(got) == 0 {
 		return unreached(m), err
 	}
@@ -151,8 +156,9 @@ func unreached(m Measurement) Measurement {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// exchange sends packets of payload bytes on all flows, together rate IP bytes/s, and returns what arrives.
-func (c *checker) exchange(ctx context.Context, p *probe, payload int, rate float64, lasts time.Duration) ([]arrival, error) {
+// exchange sends packets of payload bytes on all flows, together rate IP bytes/s, and
+// returns what arrives and how many packets were sent.
+func (c *checker) exchange(ctx context.Context, p *probe, payload int, rate float64, lasts time.Duration) ([]arrival, int, error) {
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,19 +168,20 @@ func (c *checker) exchange(ctx context.Context, p *probe, payload int, rate floa
 			conn.Close()
 		}
 	}()
-	var mu sync.Mutex // guards all and failed
+	var mu sync.Mutex // guards all, sent and failed
 	var all []arrival
+	var sent int
 	var failed error
 	var sending, receiving sync.WaitGroup
 	for _, f := range p.flows {
 		src, err := c.open(f[0])
 		if err != nil {
-			return nil, fmt.Errorf("socket at %s: %w", c.spec.Hosts[f[0]].Name, err)
+			return nil, 0, fmt.Errorf("socket at %s: %w", c.spec.Hosts[f[0]].Name, err)
 		}
 		conns = append(conns, src)
 		dst, err := c.open(f[1])
 		if err != nil {
-			return nil, fmt.Errorf("socket at %s: %w", c.spec.Hosts[f[1]].Name, err)
+			return nil, 0, fmt.Errorf("socket at %s: %w", c.spec.Hosts[f[1]].Name, err)
 		}
 		conns = append(conns, dst)
 		receiving.Go(func() {
@@ -184,11 +191,11 @@ func (c *checker) exchange(ctx context.Context, p *probe, payload int, rate floa
 			all = append(all, got...)
 		})
 		sending.Go(func() {
-			if err := send(ctx, src, dst.LocalAddr(), begin, payload, rate/float64(len(p.flows)), lasts); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = errors.Join(failed, err)
-			}
+			n, err := send(ctx, src, dst.LocalAddr(), begin, payload, rate/float64(len(p.flows)), lasts)
+			mu.Lock()
+			defer mu.Unlock()
+			sent += n
+			failed = errors.Join(failed, err)
 		})
 	}
 	sending.Wait()
@@ -204,33 +211,34 @@ func (c *checker) exchange(ctx context.Context, p *probe, payload int, rate floa
 	}
 	receiving.Wait()
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return all, failed
+	return all, sent, failed
 }
 
-// send sends at rate IP bytes/s. A full buffer of the socket holds it back, which is no error.
-func send(ctx context.Context, conn net.PacketConn, to net.Addr, begin time.Time, payload int, rate float64, lasts time.Duration) error {
+// send sends at rate IP bytes/s and returns how many packets. A full buffer of the socket holds it back,
+// which is no error.
+func send(ctx context.Context, conn net.PacketConn, to net.Addr, begin time.Time, payload int, rate float64, lasts time.Duration) (sent int, err error) {
 	buf := make([]byte, max(payload, payloadMin))
 	size := float64(len(buf) + gridnet.HeaderBytes)
 	start := time.Now()
 	if err := conn.SetWriteDeadline(start.Add(lasts + time.Second)); err != nil {
-		return err
+		return 0, err
 	}
-	for sent := 0; ; {
+	for {
 		elapsed := time.Since(start)
 		if elapsed >= lasts || ctx.Err() != nil {
-			return nil
+			return sent, nil
 		}
 		for due := int(elapsed.Seconds()*rate/size) + 1; sent < due; sent++ {
 			binary.BigEndian.PutUint64(buf, uint64(time.Since(begin)))
 			if _, err := conn.WriteTo(buf, to); errors.Is(err, os.ErrDeadlineExceeded) {
-				return nil // the port is slower than it should be, as the result will show
+				return sent, nil // the port is slower than it should be, as the result will show
 			} else if err != nil {
-				return err
+				return sent, err
 			}
 			if time.Since(start) >= lasts {
-				return nil
+				return sent + 1, nil
 			}
 		}
 		next := start.Add(seconds(float64(sent) * size / rate))

@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/gridagent/gridagent/internal/gridnet"
@@ -65,13 +63,9 @@ func Made(name string) (*Spec, error) {
 	if _, err := Read(name); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(folder(name), requestFile))
+	req, err := readRequest(name)
 	if err != nil {
 		return nil, err
-	}
-	req := new(Request)
-	if err := json.Unmarshal(data, req); err != nil {
-		return nil, fmt.Errorf("%s: %w", requestFile, err)
 	}
 	return req.parse()
 }
@@ -97,8 +91,12 @@ func (l *Lab) serveCheck(w http.ResponseWriter, r *http.Request) {
 		_ = enc.Encode(e) // who asked has gone: then the request's context ends
 		_ = flush.Flush()
 	}
-	err := l.check(r.Context(), func(done, total int) { tell(checkEvent{Done: done, Total: total}) },
+	ctx := r.Context()
+	err := l.check(ctx, func(done, total int) { tell(checkEvent{Done: done, Total: total}) },
 		func(m Measurement) { tell(checkEvent{Found: &m}) })
+	if ctx.Err() != nil { // who asked has gone, or listens and is told that the lab goes
+		err = errors.New("the lab was taken down during the check")
+	}
 	if err != nil {
 		tell(checkEvent{Error: err.Error()})
 		return
@@ -107,7 +105,7 @@ func (l *Lab) serveCheck(w http.ResponseWriter, r *http.Request) {
 }
 
 // Check has the lab measure itself: each host's port, cable and link, one after the other,
-// in some seconds each. Anything else that runs in the lab disturbs it.
+// in a second or some each. Anything else that sends in the lab disturbs it: see [Client.Traffic].
 func (c *Client) Check(ctx context.Context, progress func(done, total int), found func(Measurement)) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://lab/check", nil)
 	if err != nil {

@@ -26,7 +26,7 @@ func Dial(name string) (*Client, error) {
 		return nil, err
 	}
 	if !s.Alive() {
-		return nil, fmt.Errorf("lab %s has crashed; clear it away with gridagent lab down --name %s", name, name)
+		return nil, s.crashed()
 	}
 	var d net.Dialer
 	path := filepath.Join(folder(name), socketFile)
@@ -52,9 +52,6 @@ func (c *Client) Cut(ctx context.Context, link Link, both bool) error {
 func (c *Client) Heal(ctx context.Context, link Link, both bool) error {
 	return c.post(ctx, "/heal", change{Link: link, Both: both})
 }
-
-// Down asks the supervisor to end; it does so after it has answered.
-func (c *Client) Down(ctx context.Context) error { return c.post(ctx, "/down", nil) }
 
 // Stats returns the counters.
 func (c *Client) Stats(ctx context.Context) (*Stats, error) {

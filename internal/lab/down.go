@@ -1,11 +1,11 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,88 +13,89 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Down ends a lab and all processes in its hosts, also one whose supervisor crashed or hangs,
-// and leaves nothing behind. The error is ErrNoLab where there is none.
+// Down ends a lab and all processes in its hosts, also one whose supervisor crashed, hangs or has
+// not finished, and leaves nothing behind. When ctx is done it kills at once. The error is ErrNoLab
+// where there is none.
 func Down(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	dir := folder(name)
-	if _, err := os.Stat(dir); err != nil {
+	if err := checkBase(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(folder(name)); err != nil {
 		return fmt.Errorf("%w: %s", ErrNoLab, name)
 	}
-	s, err := Read(name)
-	switch {
-	case errors.Is(err, ErrNoLab): // it crashed before it was up: nothing can have been run in it
-		return os.RemoveAll(dir)
-	case err != nil:
-		return fmt.Errorf("%w; remove the folder %s when nothing of the lab runs any more", err, dir)
+	// What cannot be read is from a crash in the middle of writing: the other file has the mark.
+	m := &members{hosts: make(map[uint64]bool)}
+	if req, err := readRequest(name); err == nil {
+		m.id = req.ID
 	}
-	if s.Alive() {
-		s.end(ctx)
+	if s, err := Read(name); err == nil {
+		m.id = s.ID
+		for _, h := range s.Hosts {
+			m.hosts[h.Inode] = true
+		}
+		m.owns = s.marked
+		if s.Alive() {
+			s.end(ctx)
+		}
 	}
-	// What runs in the hosts has outlived a supervisor that crashed.
-	left := endProcesses(s.inodes(), func(pid int) bool { return s.owns(pid) })
-	if len(left) > 0 {
-		return fmt.Errorf("lab %s: processes %s do not end", name, strings.Trim(fmt.Sprint(left), "[]"))
+	// What runs in the hosts has outlived a supervisor that crashed; and one that is
+	// still making the lab has the mark itself.
+	if m.id != "" {
+		if left := endProcesses(ctx, m.processes); len(left) > 0 {
+			return fmt.Errorf("lab %s: processes %s do not end", name, strings.Trim(fmt.Sprint(left), "[]"))
+		}
 	}
-	return os.RemoveAll(dir)
+	return remove(name, m.id)
 }
 
 // endTime is how long a supervisor may take to end.
 const endTime = termTime + killTime + 2*time.Second
 
-// end asks the supervisor to end, and does not take no for an answer.
+// end tells the supervisor to end, and does not take no for an answer.
 func (s *State) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	if c, err := Dial(s.Name); err == nil {
-		_ = c.Down(ctx) // its connection may break as it ends
-		c.Close()
-	}
-	for s.Alive() && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if s.Alive() {
-		_ = unix.Kill(s.PID, unix.SIGKILL)
+	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		if s.Alive() {
+			_ = unix.Kill(s.PID, signal) // it may have ended
+		}
+		for s.Alive() && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	for end := time.Now().Add(killTime); s.Alive() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-func (s *State) inodes() map[uint64]bool {
-	set := make(map[uint64]bool)
-	for _, h := range s.Hosts {
-		set[h.Inode] = true
-	}
-	return set
-}
-
-// owns tells whether a process is in a host of this lab: a namespace that came later may have
-// got the number of one that is gone, but not the alias of its interface.
-func (s *State) owns(pid int) bool {
-	if s.User {
-		// From outside its user namespace nobody can look at the interface.
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+envLab+"="+s.Name+"\x00"))
-	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+// marked tells whether a namespace, given by its file, is this lab's: one that came later may have got
+// the number of one that is gone, but not the alias of its loopback.
+func (s *State) marked(path string) bool {
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	ns := &netns{file: f}
 	defer f.Close()
 	mine := false
-	_ = ns.do(func() error {
+	err = ns.do(func() error {
 		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
-		link, err := h.LinkByName(eth0)
+		link, err := h.LinkByName("lo")
 		mine = err == nil && link.Attrs().Alias == s.ID
 		return err
 	})
-	return mine
+	if errors.Is(err, unix.EPERM) && s.User != 0 {
+		// From outside nobody looks into the namespaces of an unprivileged lab. That both numbers
+		// came again, together, is left to chance.
+		user, err := inodeAt(filepath.Join(filepath.Dir(path), "user"))
+		return err == nil && user == s.User
+	}
+	return err == nil && mine
 }

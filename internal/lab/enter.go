@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,26 +17,47 @@ import (
 const (
 	envLab  = "GRIDAGENT_LAB"
 	envHost = "GRIDAGENT_LAB_HOST"
+	envID   = "GRIDAGENT_LAB_ID" // by which Down knows what is the lab's; the supervisor has it too
+	// envFolder is where labs are kept, set in the user namespace of an unprivileged lab.
+	envFolder = "GRIDAGENT_LAB_FOLDER"
 )
+
+// A CommandError says why a command could not be run in a host.
+type CommandError struct {
+	Command string
+	Err     error
+}
+
+func (e *CommandError) Error() string { return fmt.Sprintf("run %s: %v", e.Command, e.Err) }
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// Status is the exit status by which shells say the same.
+func (e *CommandError) Status() int {
+	if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
+		return 127
+	}
+	return 126
+}
 
 // Exec replaces this process by command, run in a host of a lab: with the host's network, its
 // name as host name, the names of all hosts in /etc/hosts and /sys showing its interface.
-// It returns only an error. again are the arguments with which this program comes here once more,
-// for [Enter], where the lab is in a user namespace, which a process of several threads cannot enter.
+// It returns only an error, a [CommandError] if it is the command's fault. again are the arguments with
+// which this program comes here once more, by nsenter, where the lab is in a user namespace, which
+// a process of several threads cannot enter.
 func Exec(name, host string, command, again []string) error {
 	s, err := Read(name)
 	if err != nil {
 		return err
 	}
 	if !s.Alive() {
-		return fmt.Errorf("lab %s has crashed; clear it away with gridagent lab down --name %s", name, name)
+		return s.crashed()
 	}
 	h, err := s.host(host)
 	if err != nil {
 		return err
 	}
-	if !s.User || os.Getenv(envLab) == name {
-		return Enter(s, h, command)
+	if mine, err := inodeAt("/proc/self/ns/user"); s.User == 0 || (err == nil && mine == s.User) {
+		return enter(s, h, command)
 	}
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -44,16 +67,21 @@ func Exec(name, host string, command, again []string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.Setenv(envFolder, base()); err != nil {
+		return err
+	}
 	args := append([]string{"nsenter", "--target", strconv.Itoa(s.PID), "--user", "--preserve-credentials", "--", self}, again...)
-	return unix.Exec(nsenter, args, append(os.Environ(), envLab+"="+name))
+	return unix.Exec(nsenter, args, os.Environ())
 }
 
-// Enter is Exec for a process that is in the user namespace of the lab.
-func Enter(s *State, h *StateHost, command []string) error {
-	runtime.LockOSThread() // the namespaces are this thread's, and Exec makes it the process
+// enter is Exec for a process that is in the user namespace of the lab.
+func enter(s *State, h *StateHost, command []string) error {
+	runtime.LockOSThread() // the namespaces are this thread's, and unix.Exec makes it the process
 	path := fmt.Sprintf("/proc/%d/fd/%d", s.PID, h.FD)
 	ns, err := os.Open(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("lab %s has ended", s.Name)
+	} else if err != nil {
 		return fmt.Errorf("namespace of host %s: %w", h.Name, explain(err))
 	}
 	if inode, err := inodeOf(ns); err != nil || inode != h.Inode {
@@ -63,6 +91,10 @@ func Enter(s *State, h *StateHost, command []string) error {
 		return fmt.Errorf("enter host %s: %w", h.Name, explain(err))
 	}
 	ns.Close()
+	// From here on a Down sees this thread. One that looked for processes before has ended the supervisor first.
+	if !s.Alive() {
+		return fmt.Errorf("lab %s has ended", s.Name)
+	}
 	if err := unix.Unshare(unix.CLONE_NEWUTS | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("host %s: name and mounts of its own: %w", h.Name, explain(err))
 	}
@@ -72,15 +104,21 @@ func Enter(s *State, h *StateHost, command []string) error {
 	if err := mounts(filepath.Join(folder(s.Name), hostsFile)); err != nil {
 		return fmt.Errorf("host %s: %w", h.Name, err)
 	}
+	// Setenv, since in a program that was started in another host there are such variables already.
+	for name, value := range map[string]string{envLab: s.Name, envHost: h.Name, envID: s.ID} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
 	program, err := exec.LookPath(command[0])
-	if err != nil {
-		return err
+	if err == nil {
+		err = unix.Exec(program, command, os.Environ())
 	}
-	env := append(os.Environ(), envLab+"="+s.Name, envHost+"="+h.Name)
-	if err := unix.Exec(program, command, env); err != nil {
-		return fmt.Errorf("run %s: %w", program, err)
+	var cause *exec.Error // it repeats the name
+	if errors.As(err, &cause) {
+		err = cause.Err
 	}
-	return nil
+	return &CommandError{command[0], err}
 }
 
 // mounts shows the thread the lab's names and interfaces, and nobody else.

@@ -28,13 +28,14 @@ func forward(cfg gridnet.Config, taps []*os.File, log func(string, ...any)) (*fo
 		return nil, err
 	}
 	f := &forwarder{net: n, taps: taps, log: log}
-	for i, s := range cfg.Sites {
+	for _, s := range cfg.Sites {
 		w, err := n.Attach(s.Name)
 		if err != nil {
-			n.Close()
-			return nil, fmt.Errorf("site %s: %w", s.Name, err)
+			return nil, errors.Join(fmt.Errorf("site %s: %w", s.Name, err), n.Close())
 		}
 		f.wires = append(f.wires, w)
+	}
+	for i, w := range f.wires {
 		f.group.Go(func() { f.in(taps[i], w) })
 		f.group.Go(func() { f.out(taps[i], w, i) })
 	}
@@ -75,7 +76,7 @@ func (f *forwarder) out(tap *os.File, w *gridnet.Wire, site int) {
 	buf := make([]byte, frameHeader+gridnet.MTU)
 	copy(buf[6:], mac(gateway(site)))
 	buf[12] = 0x08 // IPv4
-	for {
+	for failed := 0; ; {
 		n, err := w.Read(buf[frameHeader:])
 		if err != nil {
 			f.ended("read from the emulated network", err)
@@ -86,7 +87,10 @@ func (f *forwarder) out(tap *os.File, w *gridnet.Wire, site int) {
 			if errors.Is(err, fs.ErrClosed) {
 				return
 			}
-			f.log("write to TAP: %v", err) // the bridge is down or out of memory: one packet is lost
+			// The bridge is down or out of memory: one packet is lost. Logged at 1, 2, 4, 8 …, since there may be many.
+			if failed++; failed&(failed-1) == 0 {
+				f.log("write to TAP: %v; %d packets lost so far", err, failed)
+			}
 		}
 	}
 }

@@ -50,6 +50,15 @@ func inodeOf(f *os.File) (uint64, error) {
 	return st.Ino, nil
 }
 
+// inodeAt returns the number of a namespace, given by its file under /proc.
+func inodeAt(path string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return st.Ino, nil
+}
+
 // do runs f on a thread that is in ns. What f opens there stays there.
 func (ns *netns) do(f func() error) error {
 	return onThread(func() error {

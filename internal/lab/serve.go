@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +14,9 @@ import (
 	"time"
 )
 
-// Serve is the supervisor's main: it makes the lab that the request in the folder of name asks for, tells
-// who started it, by ready, and answers until ctx ends or a client says down.
+// Serve is the supervisor's main: it makes the lab that the request in the folder of name asks for,
+// tells who started it, by ready, and answers until ctx ends. Then it takes all down, the folder too:
+// that is left only if something would not go, with the log in it.
 func Serve(ctx context.Context, name string, ready *os.File) error {
 	err := serve(ctx, name, func() error {
 		_, err := ready.WriteString(readyWord)
@@ -33,50 +33,64 @@ func serve(ctx context.Context, name string, ready func() error) (err error) {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	dir := folder(name)
-	data, err := os.ReadFile(filepath.Join(dir, requestFile))
+	req, err := readRequest(name)
 	if err != nil {
 		return err
 	}
-	req := new(Request)
-	if err := json.Unmarshal(data, req); err != nil {
-		return fmt.Errorf("%s: %w", requestFile, err)
+	if req.ID == "" || req.ID != os.Getenv(envID) {
+		return fmt.Errorf("the request for lab %s is not for this supervisor", name)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	id := "gridagent lab " + rand.Text()
-	l, err := newLab(req, id, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
+	l, err := newLab(req, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
 	if err != nil {
+		return errors.Join(err, remove(name, req.ID))
+	}
+	told := false
+	defer func() {
+		closed := l.Close()
+		if closed == nil && (err == nil || !told) {
+			closed = remove(name, req.ID) // whoever asked for it has gone, or ended it
+		}
+		err = errors.Join(err, closed)
+	}()
+	if err := writeWhole(filepath.Join(folder(name), hostsFile), l.hostNames()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := os.WriteFile(filepath.Join(dir, hostsFile), l.hostNames(), 0o644); err != nil {
+	// Programs in hosts may run as anybody.
+	if err := os.Chmod(filepath.Join(folder(name), hostsFile), 0o644); err != nil {
 		return err
 	}
-	sock, err := net.Listen("unix", filepath.Join(dir, socketFile))
+	sock, err := net.Listen("unix", filepath.Join(folder(name), socketFile))
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
-	state, err := l.state(req, id)
+	state, err := l.state(req)
 	if err != nil {
 		return err
 	}
 	if err := state.write(); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("lab %s was ended while it was being made", name)
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	server := &http.Server{Handler: l.handler(end), BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: l.handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(sock) }()
+	go func() { served <- server.Serve(sock) }() // ends with Shutdown, below, or the process
 	if err := ready(); err != nil {
-		return err
+		server.Close()
+		return err // who started it has died, and nobody else knows of this lab
 	}
+	told = true
 	log.Info("lab is up", "name", name, "hosts", len(state.Hosts), "pid", state.PID)
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
+	end() // checks that run
 	bye, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := server.Shutdown(bye); err != nil { // an answer is under way to somebody who does not read it
@@ -86,14 +100,19 @@ func serve(ctx context.Context, name string, ready func() error) (err error) {
 	return nil
 }
 
-func (l *Lab) state(req *Request, id string) (*State, error) {
+func (l *Lab) state(req *Request) (*State, error) {
 	started, err := startOf(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
 	s := &State{
-		Name: req.Name, ID: id, PID: os.Getpid(), Started: started, User: inUserNamespace(),
+		Name: req.Name, ID: req.ID, PID: os.Getpid(), Started: started,
 		File: req.File, Notes: l.spec.Notes,
+	}
+	if os.Getenv(envFolder) != "" {
+		if s.User, err = inodeAt("/proc/self/ns/user"); err != nil {
+			return nil, err
+		}
 	}
 	for i, h := range l.spec.Hosts {
 		ns := l.fabric.hosts[i].ns
@@ -103,13 +122,6 @@ func (l *Lab) state(req *Request, id string) (*State, error) {
 		})
 	}
 	return s, nil
-}
-
-// inUserNamespace tells whether root here is somebody else outside.
-func inUserNamespace() bool {
-	data, err := os.ReadFile("/proc/self/uid_map")
-	fields := strings.Fields(string(data))
-	return err == nil && (len(fields) != 3 || fields[1] != "0" || fields[2] != "4294967295")
 }
 
 // hostNames is /etc/hosts of every host.
@@ -129,9 +141,9 @@ type change struct {
 	Change Change `json:"change"`
 }
 
-func (l *Lab) handler(end func()) http.Handler {
+func (l *Lab) handler() http.Handler {
 	mux := http.NewServeMux()
-	edit := func(path string, do func(Link, Change) error) {
+	edit := func(path string, do func(change) error) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 			var c change
 			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -140,18 +152,14 @@ func (l *Lab) handler(end func()) http.Handler {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			err := do(c.Link, c.Change)
-			if back := (Link{c.Link.To, c.Link.From}); err == nil && c.Both && c.Link.To != "" && l.Reaches(back) {
-				err = do(back, c.Change)
-			}
-			if err != nil {
+			if err := do(c); err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 			}
 		})
 	}
-	edit("/set", l.Change)
-	edit("/cut", func(link Link, _ Change) error { return l.Cut(link, true) })
-	edit("/heal", func(link Link, _ Change) error { return l.Cut(link, false) })
+	edit("/set", func(c change) error { return l.Change(c.Link, c.Both, c.Change) })
+	edit("/cut", func(c change) error { return l.Cut(c.Link, c.Both, true) })
+	edit("/heal", func(c change) error { return l.Cut(c.Link, c.Both, false) })
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		s, err := l.Stats()
 		if err != nil {
@@ -162,6 +170,5 @@ func (l *Lab) handler(end func()) http.Handler {
 		_ = json.NewEncoder(w).Encode(s) // who asked has gone
 	})
 	mux.HandleFunc("POST /check", l.serveCheck)
-	mux.HandleFunc("POST /down", func(http.ResponseWriter, *http.Request) { end() })
 	return mux
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -60,9 +61,9 @@ const kernelLatency = time.Millisecond
 // maxHosts keeps a lab within what one machine's bridge ports and processes can be.
 const maxHosts = 250
 
-// FromGrid returns the lab of a grid file. It refuses the matrix form, which does not say
+// fromGrid returns the lab of a grid file. It refuses the matrix form, which does not say
 // what pairs share.
-func FromGrid(g *gridfile.Grid) (*Spec, error) {
+func fromGrid(g *gridfile.Grid) (*Spec, error) {
 	cfg, err := gridnet.FromGrid(g)
 	if err != nil {
 		return nil, err
@@ -87,8 +88,8 @@ func FromGrid(g *gridfile.Grid) (*Spec, error) {
 	return s, s.check()
 }
 
-// FromTopology returns the lab of a switch tree, whose links all have the rate of t.
-func FromTopology(t *plan.Topology) (*Spec, error) {
+// fromTopology returns the lab of a switch tree, whose links all have the rate of t.
+func fromTopology(t *plan.Topology) (*Spec, error) {
 	rate, ok := t.Bandwidth()
 	if !ok {
 		return nil, errors.New("the switch tree has no bandwidth_mbps; say --link-rate")
@@ -124,10 +125,28 @@ func (s *Spec) check() error {
 	if len(s.Hosts) > maxHosts || len(s.Sites) > maxHosts {
 		return fmt.Errorf("%d hosts on %d switches: a lab holds at most %d of each", len(s.Hosts), len(s.Sites), maxHosts)
 	}
+	if len(s.Hosts) == 0 {
+		return errors.New("there is no host")
+	}
+	names := make(map[string]string)
 	for _, h := range s.Hosts {
 		// It becomes the host name of its processes and a word in /etc/hosts.
 		if !hostName(h.Name) {
-			return fmt.Errorf("host %q cannot be a host name: want up to 63 letters, digits, '-' and '.'", h.Name)
+			return fmt.Errorf("host %q cannot be a host name: want up to 63 letters, digits, '-', '_' and '.', not - at the start, and not localhost", h.Name)
+		}
+		if err := checkRate("port of host "+h.Name, h.Port.Rate); err != nil {
+			return err
+		}
+		// Resolvers do not tell A from a.
+		lower := strings.ToLower(h.Name)
+		if other, ok := names[lower]; ok {
+			return fmt.Errorf("hosts %q and %q are the same host name", other, h.Name)
+		}
+		names[lower] = h.Name
+	}
+	for _, t := range s.Trunks {
+		if err := checkRate(fmt.Sprintf("cable %s – %s", s.Sites[t.A], s.Sites[t.B]), t.Shape.Rate); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -139,7 +158,7 @@ func hostName(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= 63 && s[0] != '-'
+	return s != "" && len(s) <= 63 && s[0] != '-' && s[0] != '.' && !strings.EqualFold(s, "localhost")
 }
 
 // Host returns the index of a host, -1 if there is none.
@@ -164,6 +183,20 @@ func (s *Spec) Trunk(from, to string) (i int, reverse bool) {
 		}
 	}
 	return -1, false
+}
+
+// Links returns what has two ends, in both directions where there are two: links between sites or trunks.
+func (s *Spec) Links() []Link {
+	var links []Link
+	if s.WAN != nil {
+		for _, l := range s.WAN.Links {
+			links = append(links, Link{l.From, l.To})
+		}
+	}
+	for _, t := range s.Trunks {
+		links = append(links, Link{s.Sites[t.A], s.Sites[t.B]}, Link{s.Sites[t.B], s.Sites[t.A]})
+	}
+	return links
 }
 
 // addr numbers hosts as internal/gridnet does: 10.s.h.h, sites and hosts from 1.

@@ -121,6 +121,32 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// What a lab cannot be is refused before anything is made.
+func TestFilesThatAreNoLab(t *testing.T) {
+	for _, c := range []struct{ name, data, want string }{
+		{"rate", `{"switches":["s"],"hosts":{"a":"s","b":"s"},"bandwidth_mbps":0.001}`, "want 8kbps to"},
+		{"no rate", `{"switches":["s"],"hosts":{"a":"s","b":"s"}}`, "f: the switch tree has no bandwidth_mbps"},
+		{"broken tree", `{"switches":["s"],`, "f:"},
+		{"same name", `{"switches":["s"],"hosts":{"a":"s","A":"s"},"bandwidth_mbps":1}`, "same host name"},
+		{"host name", `{"switches":["s"],"hosts":{"a b":"s"},"bandwidth_mbps":1}`, "cannot be a host name"},
+		{"localhost", `{"switches":["s"],"hosts":{"Localhost":"s"},"bandwidth_mbps":1}`, "cannot be a host name"},
+		{"matrix", "matrix:\n  hosts: [a, b]\n", "f:"},
+		{"port", "sites: [{name: A, hosts: 2, lan: {bandwidth: 1kbps, latency: 1ms}}]", "want 8kbps to"},
+	} {
+		if _, err := (&Request{File: "f", Data: []byte(c.data)}).parse(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want an error with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestSpecLinks(t *testing.T) {
+	for name, want := range map[string]int{"paper-3site": 6, "paper-1site-nth": 0, "aapc-conf-b": 6, "aapc-conf-a": 0} {
+		if links := parseBuiltIn(t, name, 0).Links(); len(links) != want {
+			t.Errorf("%s: links %v, want %d", name, links, want)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for _, good := range []string{"lab", "a", "modern-4", "0_1"} {
 		if err := CheckName(good); err != nil {

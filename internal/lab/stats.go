@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gridagent/gridagent/internal/gridnet"
@@ -41,6 +42,7 @@ type WANStats struct {
 	Dropped   map[string]Count `json:"dropped,omitempty"` // by reason
 	Inside    Count            `json:"inside"`            // queued or on the wire now
 	HighWater int              `json:"high_water_packets"`
+	Cut       bool             `json:"cut,omitempty"`
 }
 
 // PortStats are the counters of one direction of a cable.
@@ -50,6 +52,7 @@ type PortStats struct {
 	Sent    Count  `json:"sent"`
 	Dropped uint64 `json:"dropped_packets"` // queue full
 	Queued  uint64 `json:"queued_packets"`  // now
+	Cut     bool   `json:"cut,omitempty"`   // of a cable between switches
 }
 
 // HostStats are the counters of a host's port.
@@ -69,28 +72,35 @@ func (l *Lab) Stats() (*Stats, error) {
 	if l.wan != nil {
 		l.wanStats(s)
 	}
+	fabric, err := readCounters(l.fabric.handle)
+	if err != nil {
+		return nil, err
+	}
 	for i, h := range l.fabric.hosts {
 		host := l.spec.Hosts[i]
-		c, err := l.fabric.counters(h.port)
+		inside, err := readCounters(h.handle)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("host %s: %w", host.Name, err)
 		}
-		hs := HostStats{Host: host.Name, Site: l.spec.Sites[host.Site], Cut: l.cut[host.Name]}
-		hs.Out.Sent = ipCount(c.RxPackets, c.RxBytes)
-		hs.Out.Dropped, hs.Out.Queued = shaped(h.handle, h.inside)
-		hs.In.Sent = ipCount(c.TxPackets, c.TxBytes)
-		hs.In.Dropped, hs.In.Queued = shaped(l.fabric.handle, h.port)
+		hs := HostStats{Host: host.Name, Site: l.spec.Sites[host.Site], Cut: l.cut[Link{From: host.Name}]}
+		// A program in the host, which may be root there, can take the interface away.
+		if hs.Out, err = inside.sent(h.inside); err == nil {
+			hs.In, err = fabric.sent(h.port)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", host.Name, err)
+		}
 		s.Hosts = append(s.Hosts, hs)
 	}
 	for i, t := range l.fabric.trunks {
 		ends := [2]string{l.spec.Sites[l.spec.Trunks[i].A], l.spec.Sites[l.spec.Trunks[i].B]}
 		for e, end := range t.ends {
-			c, err := l.fabric.counters(end)
+			p, err := fabric.sent(end)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("cable %s – %s: %w", ends[0], ends[1], err)
 			}
-			p := PortStats{From: ends[e], To: ends[1-e], Sent: ipCount(c.TxPackets, c.TxBytes)}
-			p.Dropped, p.Queued = shaped(l.fabric.handle, end)
+			p.From, p.To = ends[e], ends[1-e]
+			p.Cut = l.cut[Link{p.From, p.To}]
 			s.Trunks = append(s.Trunks, p)
 		}
 	}
@@ -113,7 +123,7 @@ func (l *Lab) wanStats(s *Stats) {
 		w := WANStats{
 			From: link.From, To: link.To,
 			Offered: count(link.Offered), Delivered: count(link.Delivered), Inside: count(link.Inside),
-			HighWater: link.HighWater,
+			HighWater: link.HighWater, Cut: l.cut[Link{link.From, link.To}],
 		}
 		for reason, c := range link.Dropped {
 			if c.Packets > 0 {
@@ -128,9 +138,3 @@ func (l *Lab) wanStats(s *Stats) {
 }
 
 func count(c gridnet.Count) Count { return Count{c.Packets, c.Bytes} }
-
-// ipCount takes the Ethernet headers off what the kernel counted. ARP counts too: a packet of
-// 28 bytes now and then.
-func ipCount(packets, bytes uint64) Count {
-	return Count{packets, bytes - min(bytes, packets*frameHeader)}
-}
