@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,15 +14,7 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/agent/client"
-)
-
-// Exit statuses, as docs/cli/README.md gives them.
-const (
-	statusFailure     = 1
-	statusUsage       = 2
-	statusUnreachable = 3
-	statusGroup       = 4
-	statusInterrupted = 130
+	"github.com/gridagent/gridagent/internal/e2e/e2etest"
 )
 
 // promptly is what a lost host may cost the others.
@@ -57,31 +48,21 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("allgather", func(t *testing.T) {
 		const seed = 11
-		rng := rand.New(rand.NewPCG(seed, 0))
-		in := files(t, 6)
-		for r, name := range in {
-			block := make([]byte, []int{0, 1, 70_001, 1 << 20, 333, 5_000_011}[r])
-			for i := range block {
-				block[i] = byte(rng.Uint32())
-			}
-			if err := os.WriteFile(name, block, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		in := e2etest.Random(t, seed, 0, 1, 70_001, 1<<20, 333, 5_000_011)
 		for _, algorithm := range []string{"auto", "ring"} {
-			out := files(t, 6)
+			out := e2etest.Files(t, 6)
 			for r, p := range ranks(t, "job-"+algorithm, six, in, out, "--algorithm", algorithm, "-o", "json") {
-				if got := p.wait(t, 60*time.Second); got != 0 {
-					t.Fatalf("seed %d, %s, rank %d: status %d: %s", seed, algorithm, r, got, p.stderr.String())
+				if got := p.Wait(t, 60*time.Second); got != 0 {
+					t.Fatalf("seed %d, %s, rank %d: status %d: %s", seed, algorithm, r, got, p.Stderr.String())
 				}
 				var report map[string]any
-				if err := json.Unmarshal(p.stdout.Bytes(), &report); err != nil {
-					t.Fatalf("%v\n%s", err, p.stdout.String())
+				if err := json.Unmarshal([]byte(p.Stdout.String()), &report); err != nil {
+					t.Fatalf("%v\n%s", err, p.Stdout.String())
 				}
 				if report["ranks"] != 6.0 || report["hosts"] != 3.0 || report["seconds"].(float64) <= 0 {
 					t.Errorf("%s, rank %d: report %v", algorithm, r, report)
 				}
-				sameBytes(t, out[r], in)
+				e2etest.SameBytes(t, out[r], in)
 			}
 		}
 	})
@@ -89,13 +70,13 @@ func TestCluster(t *testing.T) {
 	t.Run("a rank does not come", func(t *testing.T) { missingRanks(t, a, b, c) })
 	t.Run("a rank fails", func(t *testing.T) { failingRank(t, a, b) })
 	t.Run("map and pools", func(t *testing.T) {
-		eventually(t, 60*time.Second, func() error {
+		e2etest.Eventually(t, 60*time.Second, func() error {
 			p := start(t, "pools", "--dir", c.dir, "-o", "json")
-			if p.wait(t, 20*time.Second) != 0 {
-				return fmt.Errorf("pools: %s", p.stderr.String())
+			if p.Wait(t, 20*time.Second) != 0 {
+				return fmt.Errorf("pools: %s", p.Stderr.String())
 			}
-			if !json.Valid(p.stdout.Bytes()) || !strings.Contains(p.stdout.String(), `"b"`) {
-				t.Fatalf("pools: %s", p.stdout.String())
+			if !json.Valid([]byte(p.Stdout.String())) || !strings.Contains(p.Stdout.String(), `"b"`) {
+				t.Fatalf("pools: %s", p.Stdout.String())
 			}
 			return nil
 		})
@@ -113,60 +94,60 @@ func TestCluster(t *testing.T) {
 	t.Run("strangers", func(t *testing.T) { strangers(t, a, b) })
 	t.Run("files", func(t *testing.T) { badFiles(t, a) })
 	t.Run("a client is killed", func(t *testing.T) {
-		out := files(t, 6)
-		ps := ranks(t, "killed", six, big(t, 6, bigFile), out)
+		out := e2etest.Files(t, 6)
+		ps := ranks(t, "killed", six, e2etest.Sparse(t, 6, bigFile), out)
 		underWay(t, c, "killed", 4)
-		ps[2].signal(syscall.SIGKILL)
+		ps[2].Signal(syscall.SIGKILL)
 		begun := time.Now()
 		for r, p := range ps {
 			if r == 2 {
 				continue
 			}
-			if got := p.wait(t, promptly); got != statusGroup {
-				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			if got := p.Wait(t, promptly); got != e2etest.StatusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, e2etest.StatusGroup, p.Stderr.String())
 			}
-			oneLine(t, p.stderr.String(), "rank 2 on host b is lost", "client ended or was killed")
+			e2etest.OneLine(t, p.Stderr.String(), "rank 2 on host b is lost", "client ended or was killed")
 		}
 		t.Logf("all commands ended %v after the kill", time.Since(begun))
 	})
 	t.Run("Ctrl-C of a client", func(t *testing.T) {
-		out := files(t, 6)
-		ps := ranks(t, "interrupted", six, big(t, 6, bigFile), out)
+		out := e2etest.Files(t, 6)
+		ps := ranks(t, "interrupted", six, e2etest.Sparse(t, 6, bigFile), out)
 		underWay(t, b, "interrupted", 2)
-		ps[5].signal(os.Interrupt)
-		if got := ps[5].wait(t, promptly); got != statusInterrupted {
-			t.Errorf("status %d, want %d: %s", got, statusInterrupted, ps[5].stderr.String())
+		ps[5].Signal(os.Interrupt)
+		if got := ps[5].Wait(t, promptly); got != e2etest.StatusInterrupted {
+			t.Errorf("status %d, want %d: %s", got, e2etest.StatusInterrupted, ps[5].Stderr.String())
 		}
 		for r, p := range ps[:5] {
-			if got := p.wait(t, promptly); got != statusGroup {
-				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			if got := p.Wait(t, promptly); got != e2etest.StatusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, e2etest.StatusGroup, p.Stderr.String())
 			}
-			oneLine(t, p.stderr.String(), "rank 5 on host c")
+			e2etest.OneLine(t, p.Stderr.String(), "rank 5 on host c")
 		}
-		noOutput(t, out)
+		e2etest.NoOutput(t, out)
 	})
 	t.Run("an agent is killed", func(t *testing.T) {
-		out := files(t, 6)
-		ps := ranks(t, "lost", six, big(t, 6, bigFile), out)
+		out := e2etest.Files(t, 6)
+		ps := ranks(t, "lost", six, e2etest.Sparse(t, 6, bigFile), out)
 		underWay(t, c, "lost", 4)
-		c.signal(syscall.SIGKILL)
+		c.Signal(syscall.SIGKILL)
 		begun := time.Now()
 		for r, p := range ps {
-			got := p.wait(t, promptly-time.Since(begun))
+			got := p.Wait(t, promptly-time.Since(begun))
 			if r >= 4 {
-				if got != statusUnreachable {
-					t.Errorf("rank %d, of the killed agent: status %d, want %d: %s", r, got, statusUnreachable, p.stderr.String())
+				if got != e2etest.StatusUnreachable {
+					t.Errorf("rank %d, of the killed agent: status %d, want %d: %s", r, got, e2etest.StatusUnreachable, p.Stderr.String())
 				}
-				oneLine(t, p.stderr.String(), "the agent on this host is gone")
+				e2etest.OneLine(t, p.Stderr.String(), "the agent on this host is gone")
 				continue
 			}
-			if got != statusGroup {
-				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			if got != e2etest.StatusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, e2etest.StatusGroup, p.Stderr.String())
 			}
-			oneLine(t, p.stderr.String(), "rank 4 on host c is lost")
+			e2etest.OneLine(t, p.Stderr.String(), "rank 4 on host c is lost")
 		}
 		t.Logf("all commands ended %v after the kill", time.Since(begun))
-		noOutput(t, out)
+		e2etest.NoOutput(t, out)
 	})
 	t.Run("it comes back by itself", func(t *testing.T) {
 		c.restart(whole)
@@ -174,42 +155,42 @@ func TestCluster(t *testing.T) {
 		if left, err := filepath.Glob(filepath.Join(c.dir, "spool", "*.blk")); err != nil || len(left) > 0 {
 			t.Errorf("its spool still holds %v, %v", left, err)
 		}
-		in, out := big(t, 6, 1000), files(t, 6)
+		in, out := e2etest.Sparse(t, 6, 1000), e2etest.Files(t, 6)
 		for r, p := range ranks(t, "again", six, in, out) {
-			if got := p.wait(t, 30*time.Second); got != 0 {
-				t.Errorf("rank %d: status %d: %s", r, got, p.stderr.String())
+			if got := p.Wait(t, 30*time.Second); got != 0 {
+				t.Errorf("rank %d: status %d: %s", r, got, p.Stderr.String())
 			}
-			sameBytes(t, out[r], in)
+			e2etest.SameBytes(t, out[r], in)
 		}
 	})
 	t.Run("Ctrl-C of an agent", func(t *testing.T) {
-		out := files(t, 6)
-		ps := ranks(t, "stopped", six, big(t, 6, bigFile), out)
+		out := e2etest.Files(t, 6)
+		ps := ranks(t, "stopped", six, e2etest.Sparse(t, 6, bigFile), out)
 		underWay(t, a, "stopped", 0)
-		b.signal(os.Interrupt)
+		b.Signal(os.Interrupt)
 		for r, p := range ps {
-			if got := p.wait(t, promptly); got != statusGroup {
-				t.Errorf("rank %d: status %d, want %d: %s", r, got, statusGroup, p.stderr.String())
+			if got := p.Wait(t, promptly); got != e2etest.StatusGroup {
+				t.Errorf("rank %d: status %d, want %d: %s", r, got, e2etest.StatusGroup, p.Stderr.String())
 			}
-			oneLine(t, p.stderr.String(), "host b is shutting down: the agent is stopping")
+			e2etest.OneLine(t, p.Stderr.String(), "host b is shutting down: the agent is stopping")
 		}
-		noOutput(t, out)
-		if got := b.wait(t, 15*time.Second); got != 0 {
-			t.Errorf("the agent's status is %d: %s", got, b.stderr.String())
+		e2etest.NoOutput(t, out)
+		if got := b.Wait(t, 15*time.Second); got != 0 {
+			t.Errorf("the agent's status is %d: %s", got, b.Stderr.String())
 		}
 		if _, err := os.Lstat(filepath.Join(b.dir, "agent.sock")); !os.IsNotExist(err) {
 			t.Errorf("its socket: %v", err)
 		}
-		refuse(t, statusUnreachable, []string{"no agent answers", b.dir}, "status", "--dir", b.dir)
+		refuse(t, e2etest.StatusUnreachable, []string{"no agent answers", b.dir}, "status", "--dir", b.dir)
 		b.restart(whole)
 		waitMembers(t, 3, a, b, c)
 	})
 	t.Run("leave", func(t *testing.T) {
 		run(t, 0, "leave", "--dir", c.dir)
-		if got := c.wait(t, 15*time.Second); got != 0 {
-			t.Errorf("status of the agent that left: %d: %s", got, c.stderr.String())
+		if got := c.Wait(t, 15*time.Second); got != 0 {
+			t.Errorf("status of the agent that left: %d: %s", got, c.Stderr.String())
 		}
-		eventually(t, 15*time.Second, func() error {
+		e2etest.Eventually(t, 15*time.Second, func() error {
 			if out, _ := run(t, 0, "members", "--dir", a.dir); lists(out, "c") {
 				return fmt.Errorf("a sees\n%s", out)
 			}
@@ -218,10 +199,10 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("who left stays away", func(t *testing.T) {
 		for _, n := range []*node{a, b} {
-			n.signal(os.Interrupt)
+			n.Signal(os.Interrupt)
 		}
 		for _, n := range []*node{a, b} {
-			if got := n.wait(t, 15*time.Second); got != 0 {
+			if got := n.Wait(t, 15*time.Second); got != 0 {
 				t.Errorf("status of %s: %d", n.name, got)
 			}
 			n.restart(whole)
@@ -239,10 +220,10 @@ func TestCluster(t *testing.T) {
 		other := a.join(whole, "c", strings.TrimSpace(token))
 		waitMembers(t, 3, a, b, other)
 		c.restart(whole)
-		if got := c.wait(t, 20*time.Second); got != statusFailure {
-			t.Errorf("status %d, want %d: %s", got, statusFailure, c.stderr.String())
+		if got := c.Wait(t, 20*time.Second); got != e2etest.StatusFailure {
+			t.Errorf("status %d, want %d: %s", got, e2etest.StatusFailure, c.Stderr.String())
 		}
-		if s := c.stderr.String(); !strings.Contains(s, `gridagent: the name "c" belongs to a live host at `+other.addr) || !strings.Contains(s, "--name") {
+		if s := c.Stderr.String(); !strings.Contains(s, `gridagent: the name "c" belongs to a live host at `+other.addr) || !strings.Contains(s, "--name") {
 			t.Errorf("it says\n%s", s)
 		}
 		waitMembers(t, 3, a, b, other)
@@ -262,33 +243,33 @@ func lists(members, host string) bool {
 // missingRanks waits for ranks that never come, or are refused before they ask to join: the
 // others end with one error that names them, by either limit.
 func missingRanks(t *testing.T, a, b, c *node) {
-	in := big(t, 4, 1000)
+	in := e2etest.Sparse(t, 4, 1000)
 	for _, limit := range []string{"--forming-timeout", "--timeout"} {
-		job, out := "absent"+limit, files(t, 4)
+		job, out := "absent"+limit, e2etest.Files(t, 4)
 		if err := os.WriteFile(out[1], []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		command := func(rank int, n *node) []string {
 			return []string{"allgather", "--dir", n.dir, "--job", job, "--rank", fmt.Sprint(rank), "--ranks", "4", "--in", in[rank], "--out", out[rank], limit, "2s"}
 		}
-		ps := []*process{start(t, command(0, a)...), start(t, command(2, c)...)}
-		refuse(t, statusFailure, []string{out[1], "--force"}, command(1, b)...)
+		ps := []*e2etest.Process{start(t, command(0, a)...), start(t, command(2, c)...)}
+		refuse(t, e2etest.StatusFailure, []string{out[1], "--force"}, command(1, b)...)
 		for _, p := range ps {
-			if got := p.wait(t, promptly); got != statusGroup {
-				t.Errorf("%s: status %d, want %d: %s", limit, got, statusGroup, p.stderr.String())
+			if got := p.Wait(t, promptly); got != e2etest.StatusGroup {
+				t.Errorf("%s: status %d, want %d: %s", limit, got, e2etest.StatusGroup, p.Stderr.String())
 			}
-			oneLine(t, p.stderr.String(), fmt.Sprintf("ranks 1 and 3 have not joined job %q (2 of 4 missing) in the 2s that rank", job), "ranks 0 and 2 have")
+			e2etest.OneLine(t, p.Stderr.String(), fmt.Sprintf("ranks 1 and 3 have not joined job %q (2 of 4 missing) in the 2s that rank", job), "ranks 0 and 2 have")
 		}
-		if ps[0].stderr.String() != ps[1].stderr.String() {
-			t.Errorf("%s: rank 0 reads %q, rank 2 %q", limit, ps[0].stderr.String(), ps[1].stderr.String())
+		if ps[0].Stderr.String() != ps[1].Stderr.String() {
+			t.Errorf("%s: rank 0 reads %q, rank 2 %q", limit, ps[0].Stderr.String(), ps[1].Stderr.String())
 		}
 	}
 }
 
 // failingRank loses the input of rank 0 while it waits for rank 1, which is told.
 func failingRank(t *testing.T, a, b *node) {
-	in, out := big(t, 2, 1000), files(t, 2)
-	command := func(rank int, n *node) *process {
+	in, out := e2etest.Sparse(t, 2, 1000), e2etest.Files(t, 2)
+	command := func(rank int, n *node) *e2etest.Process {
 		return start(t, "allgather", "--dir", n.dir, "--job", "fails", "--rank", fmt.Sprint(rank), "--ranks", "2", "--in", in[rank], "--out", out[rank])
 	}
 	zero := command(0, a)
@@ -297,21 +278,21 @@ func failingRank(t *testing.T, a, b *node) {
 		t.Fatal(err)
 	}
 	one := command(1, b)
-	if got := zero.wait(t, promptly); got != statusFailure {
-		t.Errorf("rank 0: status %d, want %d: %s", got, statusFailure, zero.stderr.String())
+	if got := zero.Wait(t, promptly); got != e2etest.StatusFailure {
+		t.Errorf("rank 0: status %d, want %d: %s", got, e2etest.StatusFailure, zero.Stderr.String())
 	}
-	oneLine(t, zero.stderr.String(), in[0])
-	if got := one.wait(t, promptly); got != statusGroup {
-		t.Errorf("rank 1: status %d, want %d: %s", got, statusGroup, one.stderr.String())
+	e2etest.OneLine(t, zero.Stderr.String(), in[0])
+	if got := one.Wait(t, promptly); got != e2etest.StatusGroup {
+		t.Errorf("rank 1: status %d, want %d: %s", got, e2etest.StatusGroup, one.Stderr.String())
 	}
-	oneLine(t, one.stderr.String(), "rank 0 on host a failed: ", in[0])
+	e2etest.OneLine(t, one.Stderr.String(), "rank 0 on host a failed: ", in[0])
 }
 
 // inGroup waits until a client at n asks to join as rank of job: a second one is refused.
 func inGroup(t *testing.T, n *node, job string, rank int) {
 	t.Helper()
 	api := n.api(t)
-	eventually(t, 20*time.Second, func() error {
+	e2etest.Eventually(t, 20*time.Second, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		r, err := api.Join(ctx, job, rank, 2, client.JoinOptions{Limit: 100 * time.Millisecond})
@@ -330,7 +311,7 @@ func strangers(t *testing.T, a, b *node) {
 	dir := filepath.Join(t.TempDir(), "d")
 	try := func(token string, want ...string) {
 		t.Helper()
-		refuse(t, statusFailure, want, "join", b.addr, "--token", token, "--dir", dir, "--name", "d", "--bind", "127.0.0.1:0")
+		refuse(t, e2etest.StatusFailure, want, "join", b.addr, "--token", token, "--dir", dir, "--name", "d", "--bind", "127.0.0.1:0")
 	}
 	try("ga1_nonsense", "token")
 	short, _ := run(t, 0, "token", "create", "--dir", a.dir, "--ttl", "1s")
@@ -354,14 +335,14 @@ func strangers(t *testing.T, a, b *node) {
 		flip = "B"
 	}
 	try(made.Token[:i]+flip+made.Token[i+1:], "token")
-	eventually(t, 5*time.Second, func() error {
-		if p := start(t, "token", "list", "--dir", a.dir); p.wait(t, 10*time.Second) != 0 || !strings.Contains(p.stdout.String(), "expired") {
-			return fmt.Errorf("token list: %s", p.stdout.String())
+	e2etest.Eventually(t, 5*time.Second, func() error {
+		if p := start(t, "token", "list", "--dir", a.dir); p.Wait(t, 10*time.Second) != 0 || !strings.Contains(p.Stdout.String(), "expired") {
+			return fmt.Errorf("token list: %s", p.Stdout.String())
 		}
 		return nil
 	})
 	try(strings.TrimSpace(short), "expired")
-	refuse(t, statusFailure, []string{"run this on host a"}, "token", "create", "--dir", b.dir)
+	refuse(t, e2etest.StatusFailure, []string{"run this on host a"}, "token", "create", "--dir", b.dir)
 	if _, err := os.Stat(filepath.Join(dir, "cluster.json")); !os.IsNotExist(err) {
 		t.Errorf("a folder that was refused holds a cluster: %v", err)
 	}
@@ -372,9 +353,9 @@ func strangers(t *testing.T, a, b *node) {
 		t.Fatal(err)
 	}
 	z := start(t, "join", "--dir", foreign, "--log-level", "debug")
-	eventually(t, 15*time.Second, func() error {
-		if !strings.Contains(z.stderr.String(), "certificate of another cluster") {
-			return fmt.Errorf("z says\n%s", z.stderr.String())
+	e2etest.Eventually(t, 15*time.Second, func() error {
+		if !strings.Contains(z.Stderr.String(), "certificate of another cluster") {
+			return fmt.Errorf("z says\n%s", z.Stderr.String())
 		}
 		return nil
 	})
@@ -389,21 +370,21 @@ func strangers(t *testing.T, a, b *node) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 5*time.Second, func() error {
-		if !strings.Contains(a.stderr.String(), "gossip refused") {
-			return fmt.Errorf("a says\n%s", a.stderr.String())
+	e2etest.Eventually(t, 5*time.Second, func() error {
+		if !strings.Contains(a.Stderr.String(), "gossip refused") {
+			return fmt.Errorf("a says\n%s", a.Stderr.String())
 		}
 		return nil
 	})
-	if n := strings.Count(a.stderr.String(), "gossip refused"); n != 1 || !strings.Contains(a.stderr.String(), conn.LocalAddr().String()) {
-		t.Errorf("%d lines of refused gossip, want 1 that names %v:\n%s", n, conn.LocalAddr(), a.stderr.String())
+	if n := strings.Count(a.Stderr.String(), "gossip refused"); n != 1 || !strings.Contains(a.Stderr.String(), conn.LocalAddr().String()) {
+		t.Errorf("%d lines of refused gossip, want 1 that names %v:\n%s", n, conn.LocalAddr(), a.Stderr.String())
 	}
 	out, _ = run(t, 0, "members", "--dir", a.dir)
 	if strings.Contains(out, "z ") {
 		t.Errorf("a took the other cluster's host in:\n%s", out)
 	}
-	z.signal(os.Interrupt)
-	if got := z.wait(t, 15*time.Second); got != 0 {
+	z.Signal(os.Interrupt)
+	if got := z.Wait(t, 15*time.Second); got != 0 {
 		t.Errorf("status of z: %d", got)
 	}
 }
@@ -433,14 +414,14 @@ func badFiles(t *testing.T, a *node) {
 		{"output folder cannot be written", good, "/proc/out", "/proc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			refuse(t, statusFailure, []string{tt.want}, "allgather", "--dir", a.dir, "--job", "files", "--rank", "0", "--ranks", "1", "--in", tt.in, "--out", tt.out)
+			refuse(t, e2etest.StatusFailure, []string{tt.want}, "allgather", "--dir", a.dir, "--job", "files", "--rank", "0", "--ranks", "1", "--in", tt.in, "--out", tt.out)
 		})
 	}
 	if b, err := os.ReadFile(taken); err != nil || string(b) != "mine" {
 		t.Errorf("the file that was there holds %q, %v", b, err)
 	}
 	run(t, 0, "allgather", "--dir", a.dir, "--job", "files", "--rank", "0", "--ranks", "1", "--in", good, "--out", out)
-	sameBytes(t, out, []string{good})
+	e2etest.SameBytes(t, out, []string{good})
 	if parts, err := filepath.Glob(filepath.Join(dir, ".*.part")); err != nil || len(parts) > 0 {
 		t.Errorf("left behind: %v, %v", parts, err)
 	}
@@ -464,13 +445,13 @@ func TestCommandLines(t *testing.T) {
 		{"init", "--dir", filepath.Join(dir, "y"), "--ttl", "-1s"},
 	} {
 		p := start(t, args...)
-		if got := p.wait(t, 20*time.Second); got != statusUsage && got != statusFailure {
+		if got := p.Wait(t, 20*time.Second); got != e2etest.StatusUsage && got != e2etest.StatusFailure {
 			t.Errorf("gridagent %s: status %d", strings.Join(args, " "), got)
-		} else if got == statusFailure {
-			t.Logf("gridagent %s: status %d rather than %d: %s", strings.Join(args, " "), got, statusUsage, p.stderr.String())
+		} else if got == e2etest.StatusFailure {
+			t.Logf("gridagent %s: status %d rather than %d: %s", strings.Join(args, " "), got, e2etest.StatusUsage, p.Stderr.String())
 		}
-		oneLine(t, p.stderr.String())
+		e2etest.OneLine(t, p.Stderr.String())
 	}
-	refuse(t, statusUnreachable, []string{"no agent answers", dir}, "members", "--dir", dir)
-	refuse(t, statusFailure, []string{"no cluster", dir}, "join", "--dir", dir)
+	refuse(t, e2etest.StatusUnreachable, []string{"no agent answers", dir}, "members", "--dir", dir)
+	refuse(t, e2etest.StatusFailure, []string{"no cluster", dir}, "join", "--dir", dir)
 }

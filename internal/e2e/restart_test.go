@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/e2e/e2etest"
 )
 
 // TestRestarts ends the agents of three hosts in all ways, and starts them again with no
@@ -26,11 +28,11 @@ func TestRestarts(t *testing.T) {
 	for round, s := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGTERM, syscall.SIGTERM} {
 		t.Run(fmt.Sprintf("%v to all at once, round %d", s, round), func(t *testing.T) {
 			for _, n := range all {
-				n.signal(s)
+				n.Signal(s)
 			}
 			for _, n := range all {
-				if got := n.wait(t, 15*time.Second); got != 0 {
-					t.Errorf("status of %s: %d: %s", n.name, got, n.stderr.String())
+				if got := n.Wait(t, 15*time.Second); got != 0 {
+					t.Errorf("status of %s: %d: %s", n.name, got, n.Stderr.String())
 				}
 			}
 			for _, n := range all {
@@ -40,11 +42,11 @@ func TestRestarts(t *testing.T) {
 		})
 	}
 	t.Run("stopped is not left", func(t *testing.T) {
-		b.signal(syscall.SIGTERM)
-		if got := b.wait(t, 15*time.Second); got != 0 {
+		b.Signal(syscall.SIGTERM)
+		if got := b.Wait(t, 15*time.Second); got != 0 {
 			t.Errorf("status of b: %d", got)
 		}
-		eventually(t, 5*time.Second, func() error { // without waiting for the failure detector
+		e2etest.Eventually(t, 5*time.Second, func() error { // without waiting for the failure detector
 			if out, _ := run(t, 0, "members", "--dir", a.dir); !lists(out, "b") || !strings.Contains(out, "stopped") {
 				return fmt.Errorf("a sees\n%s", out)
 			}
@@ -61,13 +63,13 @@ func TestRestarts(t *testing.T) {
 		}
 	})
 	t.Run("all leave at once", func(t *testing.T) {
-		var leaves []*process
+		var leaves []*e2etest.Process
 		for _, n := range all {
 			leaves = append(leaves, start(t, "leave", "--dir", n.dir))
 		}
 		for i, n := range all {
-			if got := leaves[i].wait(t, 30*time.Second); got != 0 {
-				t.Errorf("leave of %s: status %d: %s", n.name, got, leaves[i].stderr.String())
+			if got := leaves[i].Wait(t, 30*time.Second); got != 0 {
+				t.Errorf("leave of %s: status %d: %s", n.name, got, leaves[i].Stderr.String())
 			}
 			n.restart(whole)
 		}
@@ -82,8 +84,8 @@ func TestRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		z.restart(t)
-		eventually(t, 10*time.Second, func() error {
-			if s := z.stderr.String(); !strings.Contains(s, "the host at "+a.addr+" shows a certificate that this folder's cluster does not know") {
+		e2etest.Eventually(t, 10*time.Second, func() error {
+			if s := z.Stderr.String(); !strings.Contains(s, "the host at "+a.addr+" shows a certificate that this folder's cluster does not know") {
 				return fmt.Errorf("z says\n%s", s)
 			}
 			return nil
@@ -118,8 +120,8 @@ func copiedFolder(t *testing.T, n *node, all []*node) {
 	for _, advertise := range []string{"", n.addr} {
 		p := start(t, "join", "--dir", dir, "--bind", "127.0.0.1:0", "--advertise", advertise)
 		begun := time.Now()
-		if got := p.wait(t, 10*time.Second); got != statusFailure || !strings.Contains(p.stderr.String(), fmt.Sprintf("the name %q belongs to a live host at %s", n.name, n.addr)) {
-			t.Errorf("advertised %q: status %d: %s", advertise, got, p.stderr.String())
+		if got := p.Wait(t, 10*time.Second); got != e2etest.StatusFailure || !strings.Contains(p.Stderr.String(), fmt.Sprintf("the name %q belongs to a live host at %s", n.name, n.addr)) {
+			t.Errorf("advertised %q: status %d: %s", advertise, got, p.Stderr.String())
 		}
 		t.Logf("advertised %q: the copy ended after %v", advertise, time.Since(begun))
 	}
