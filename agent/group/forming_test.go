@@ -75,6 +75,7 @@ func TestMissingRanksEndTheWait(t *testing.T) {
 				}
 			}
 		}
+		synctest.Wait() // for those that tidy up
 		for name, g := range f.hosts {
 			if len(g.dir.jobs)+len(g.claimed) > 0 {
 				t.Errorf("%s keeps %d jobs and %d claims", name, len(g.dir.jobs), len(g.claimed))
