@@ -17,8 +17,8 @@ const readmeTail = `
   packages (` + "`go test ./exchange/... ./min3`" + `).
 - Tam & Wang, §4.3: the message length at which an exchange stops on an input-buffered switch. Head-of-line
   blocking inside a switch is not emulated.
-- Results of real processes and of MPI libraries appear on these pages, as *lab*, once there is a file peers.json in this folder
-  (` + "`scripts/peers … -o json >> docs/results/peers.json`, then `scripts/bench papers --draw`" + `).
+- Results of real processes and of MPI libraries, *lab*, stand on the pages of the networks on which they ran. They are those of
+  peers.json, which ` + "`scripts/bench peers`" + ` writes, and ` + "`scripts/bench papers`" + ` before all else.
 `
 
 const agreementHead = `# Where our results agree with the papers, and where not
