@@ -11,6 +11,7 @@ import (
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/bench"
+	"github.com/gridagent/gridagent/internal/lab"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -35,12 +36,9 @@ func TestFormatsExamples(t *testing.T) {
 			_, err := pools.Read("formats.md", b, []netmap.Host{{Name: "ut0"}, {Name: "ut1"}, {Name: "uk0"}})
 			return err
 		},
-		`{"switches"`: func(b []byte) error { _, err := plan.ParseTopology(b); return err },
-		`{"ranks"`: func(b []byte) error {
-			dec := json.NewDecoder(bytes.NewReader(b))
-			dec.DisallowUnknownFields()
-			return dec.Decode(new(bench.Report))
-		},
+		`{"switches"`:   func(b []byte) error { _, err := plan.ParseTopology(b); return err },
+		`{"ranks"`:      func(b []byte) error { return decodeKnown(b, new(bench.Report)) },
+		`{"seconds"`:    func(b []byte) error { return decodeKnown(b, new(lab.Stats)) },
 		`{"collective"`: func(b []byte) error { _, err := plan.Parse(b); return err },
 	}
 	examples := regexp.MustCompile("(?s)```(?:yaml|json)\n(.*?)```|JSON: `(.*?)`").FindAllSubmatch(doc, -1)
@@ -61,4 +59,11 @@ func TestFormatsExamples(t *testing.T) {
 			t.Errorf("docs/formats.md has no example that begins with %s", begin)
 		}
 	}
+}
+
+// decodeKnown refuses keys that v does not have.
+func decodeKnown(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec.Decode(v)
 }
