@@ -44,11 +44,19 @@ func (t *testbed) iperf(ctx context.Context, l link) LinkCheck {
 		Source: "lab", Tool: toolIperf, Grid: t.net.name, Congestion: t.congestion, Link: l.name, From: l.from, To: l.to,
 		Declared: l.rate.Mbps(), Payload: l.rate.Mbps() * payloadShare, Capacity: l.capacity.Mbps(),
 	}
-	if err := t.iperfInto(ctx, l, &check); err != nil {
+	for range iperfAttempts {
+		check.Error = ""
+		err := t.iperfInto(ctx, l, &check)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
 		check.Error = err.Error()
 	}
 	return check
 }
+
+// iperfAttempts is how often a link is tried: one server in some twenty ends before its client has come.
+const iperfAttempts = 3
 
 func (t *testbed) iperfInto(ctx context.Context, l link, check *LinkCheck) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -57,6 +65,7 @@ func (t *testbed) iperfInto(ctx context.Context, l link, check *LinkCheck) error
 	go func() {
 		_, err := command{argv: t.in(l.to, "iperf3", "-s", "-1"), mark: t.mark + ".iperf-server"}.run(ctx)
 		served <- err
+		close(served)
 	}()
 	client := t.in(l.from, "iperf3", "-c", l.to, "-J", "-t", fmt.Sprint(iperfSeconds), "-O", fmt.Sprint(iperfOmitted))
 	if t.congestion != "" {
@@ -70,7 +79,11 @@ func (t *testbed) iperfInto(ctx context.Context, l link, check *LinkCheck) error
 		if !strings.Contains(text, "Connection refused") {
 			break
 		}
-		time.Sleep(100 * time.Millisecond) // the server has not started yet
+		select {
+		case ended := <-served:
+			return errors.Join(errors.New("the server of iperf3 has ended before its client came"), ended)
+		case <-time.After(100 * time.Millisecond): // it has not started yet
+		}
 	}
 	cancel()
 	<-served
