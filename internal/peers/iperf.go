@@ -55,7 +55,7 @@ func (t *testbed) iperf(ctx context.Context, l link) LinkCheck {
 	return check
 }
 
-// iperfAttempts is how often a link is tried: one server in some twenty ends before its client has come.
+// iperfAttempts is how often a link is tried: a server was seen to end before its client had come.
 const iperfAttempts = 3
 
 func (t *testbed) iperfInto(ctx context.Context, l link, check *LinkCheck) error {
