@@ -34,8 +34,8 @@ func program(t *testing.T, id, script string) *os.Process {
 // What has the mark of a lab is ended, its children too, and nobody else.
 func TestEndProcesses(t *testing.T) {
 	const mine, other = "TESTPROCESSESMINE", "TESTPROCESSESOTHER"
-	a := program(t, mine, "echo up; sleep 60 & wait")
-	stays := program(t, other, "echo up; sleep 60 & wait")
+	a := program(t, mine, "sleep 60 & echo up; wait")
+	stays := program(t, other, "sleep 60 & echo up; wait")
 	m := &members{id: mine}
 	found := m.processes()
 	if len(found) < 2 || !slices.Contains(found, a.Pid) || slices.Contains(found, stays.Pid) || slices.Contains(found, os.Getpid()) {
