@@ -157,10 +157,10 @@ func sending(list []lab.Sender) string {
 	return strings.Join(words, ", ")
 }
 
-// rounded prints a measured rate with five digits: FormatRate loses none.
-func rounded(bytesPerSec float64) string {
-	v, _ := strconv.ParseFloat(strconv.FormatFloat(bytesPerSec, 'g', 5, 64), 64)
-	return gridfile.FormatRate(netmap.BytesPerSec(v))
+// rounded prints a rate with five digits of Mbit/s: FormatRate loses none.
+func rounded(v float64) string {
+	mbps, _ := strconv.ParseFloat(strconv.FormatFloat(netmap.BytesPerSec(v).Mbps(), 'g', 5, 64), 64)
+	return gridfile.FormatRate(netmap.BytesPerSec(mbps * 1e6 / 8))
 }
 
 func isRate(m lab.Measurement) bool {
