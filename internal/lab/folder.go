@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,16 +92,22 @@ func create(req *Request) error {
 	if err != nil {
 		return err
 	}
-	for range 10 { // the last lab that ends takes the folder for labs with it, perhaps just now
-		if err = tryCreate(req, data); !errors.Is(err, fs.ErrNotExist) {
-			break
+	// The last lab that ends takes the folder for labs with it, perhaps just now, and again. A
+	// number of attempts would be the luck of who runs when.
+	for end := time.Now().Add(createTime); ; {
+		if err = tryCreate(req, data); !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
+			return err
 		}
 	}
-	return err
 }
 
+// createTime is how long create tries where others make and end labs at the same moment.
+const createTime = 5 * time.Second
+
 func tryCreate(req *Request, data []byte) error {
-	if err := os.MkdirAll(base(), 0o700); err != nil {
+	if err := os.MkdirAll(base(), 0o700); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("folder for labs: %w", fs.ErrNotExist) // it was there, and has gone before MkdirAll looked what it is
+	} else if err != nil {
 		return fmt.Errorf("folder for labs: %w", err)
 	}
 	if err := checkBase(); err != nil {
@@ -109,7 +116,7 @@ func tryCreate(req *Request, data []byte) error {
 	return alone(func() error {
 		err := os.Mkdir(folder(req.Name), 0o700)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%w: %s; end it with gridagent lab down --name %s, or choose another with --name", ErrExists, req.Name, req.Name)
+			return fmt.Errorf("%w: %s; end it with gridagent lab down --name %s, or choose another with --name", errExists, req.Name, req.Name)
 		} else if err != nil {
 			return fmt.Errorf("folder of the lab: %w", err)
 		}
@@ -155,15 +162,26 @@ func readRequest(name string) (*Request, error) {
 
 // alone runs f while no other process of this user makes or removes the folder of a lab.
 func alone(f func() error) error {
-	dir, err := os.Open(base())
-	if err != nil {
-		return err
+	for {
+		dir, err := os.Open(base())
+		if err != nil {
+			return err
+		}
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+		if err != nil {
+			dir.Close()
+			return fmt.Errorf("lock %s: %w", base(), err)
+		}
+		// Who had the lock may have removed the folder, and somebody made it anew: that one is
+		// locked by others.
+		if mine, err := inodeOf(dir); err == nil {
+			if now, err := inodeAt(base()); err == nil && now == mine {
+				defer dir.Close() // gives the lock back
+				return f()
+			}
+		}
+		dir.Close()
 	}
-	defer dir.Close() // gives the lock back
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", base(), err)
-	}
-	return f()
 }
 
 // writeWhole writes a file whole or not at all.

@@ -22,7 +22,7 @@ func TestCreateAndRemove(t *testing.T) {
 	if err := create(first); err != nil {
 		t.Fatal(err)
 	}
-	if err := create(second); !errors.Is(err, ErrExists) {
+	if err := create(second); !errors.Is(err, errExists) {
 		t.Errorf("created twice: %v", err)
 	}
 	if _, err := Read("a"); !errors.Is(err, ErrNotUp) {
@@ -57,7 +57,7 @@ func TestCreateConcurrently(t *testing.T) {
 		group.Go(func() {
 			for range 50 {
 				req := &Request{Name: "a", ID: string(rune('A' + i))}
-				if err := create(req); errors.Is(err, ErrExists) {
+				if err := create(req); errors.Is(err, errExists) {
 					continue
 				} else if err != nil {
 					t.Error(err)

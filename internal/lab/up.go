@@ -29,8 +29,8 @@ type Request struct {
 	Seed       uint64  // of losses and jitter
 }
 
-// ErrExists means that a lab of the name is up, or was left over by a crash.
-var ErrExists = errors.New("there is a lab of this name")
+// errExists means that a lab of the name is up, or was left over by a crash.
+var errExists = errors.New("there is a lab of this name")
 
 // Up starts a supervisor, which is this program with the arguments serve and the lab's name, and
 // returns when the lab is there; when ctx ends before, there is none. The supervisor stays until [Down].
