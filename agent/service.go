@@ -25,6 +25,8 @@ import (
 
 // A service answers the local API. The groups' part of it is in ranks.go and collectives.go.
 type service struct {
+	apiv1connect.UnimplementedAgentServiceHandler // until all of the methods exist
+
 	a   *Agent
 	ctx context.Context // ends with the agent's Run
 

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -57,39 +56,3 @@ func (f *rttFilter) value(least time.Duration) (time.Duration, bool) {
 	}
 	return v, true
 }
-
-// rateWindow is how many trains the bandwidth filter looks back.
-const rateWindow = 3
-
-// A rateFilter turns the trains of one ordered pair into one value and its spread.
-type rateFilter struct {
-	rates   []float64 // newest last
-	spreads []float64 // of the trains themselves
-}
-
-// add takes a new train's rate and spread. Two trains in a row that agree within 15 %
-// and lie 25 % off the one before are a change of the link, not noise: what came
-// before is dropped.
-func (f *rateFilter) add(rate, spread float64) {
-	f.rates, f.spreads = append(f.rates, rate), append(f.spreads, spread)
-	if n := len(f.rates); n >= 3 {
-		a, b, old := f.rates[n-1], f.rates[n-2], f.rates[n-3]
-		if apart(a, b) <= 0.15 && apart(a, old) > 0.25 && apart(b, old) > 0.25 {
-			f.rates, f.spreads = f.rates[n-2:], f.spreads[n-2:]
-		}
-	}
-	if n := len(f.rates); n > rateWindow {
-		f.rates, f.spreads = f.rates[n-rateWindow:], f.spreads[n-rateWindow:]
-	}
-}
-
-// value returns the median of the window, and the larger of how far its trains lie
-// apart and how wide the widest was in itself; both relative.
-func (f *rateFilter) value() (rate, spread float64) {
-	v := slices.Sorted(slices.Values(f.rates))
-	rate = quantile(v, 0.5)
-	return rate, min(max(slices.Max(f.spreads), (v[len(v)-1]-v[0])/rate), maxSpread)
-}
-
-// apart is the relative distance of two positive numbers.
-func apart(a, b float64) float64 { return math.Abs(a-b) / max(a, b) }

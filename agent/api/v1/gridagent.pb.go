@@ -81,10 +81,18 @@ type StatusResponse struct {
 	RefusedConnections uint64         `protobuf:"varint,15,opt,name=refused_connections,json=refusedConnections,proto3" json:"refused_connections,omitempty"`
 	RefusedGossip      uint64         `protobuf:"varint,16,opt,name=refused_gossip,json=refusedGossip,proto3" json:"refused_gossip,omitempty"`
 	// The sizes that the kernel gave the UDP socket, bytes; 0 where unknown.
-	SocketReceiveBuffer uint32 `protobuf:"varint,17,opt,name=socket_receive_buffer,json=socketReceiveBuffer,proto3" json:"socket_receive_buffer,omitempty"`
-	SocketSendBuffer    uint32 `protobuf:"varint,18,opt,name=socket_send_buffer,json=socketSendBuffer,proto3" json:"socket_send_buffer,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	SocketReceiveBuffer uint32     `protobuf:"varint,17,opt,name=socket_receive_buffer,json=socketReceiveBuffer,proto3" json:"socket_receive_buffer,omitempty"`
+	SocketSendBuffer    uint32     `protobuf:"varint,18,opt,name=socket_send_buffer,json=socketSendBuffer,proto3" json:"socket_send_buffer,omitempty"`
+	ProbeCost           *ProbeCost `protobuf:"bytes,19,opt,name=probe_cost,json=probeCost,proto3" json:"probe_cost,omitempty"`
+	PoolsEpoch          uint64     `protobuf:"varint,20,opt,name=pools_epoch,json=poolsEpoch,proto3" json:"pools_epoch,omitempty"` // of the pool tree, see PoolsEvent; 0 before the first
+	// What the operator should look at, a sentence each: a host that measures as if it stood
+	// in another site, a report that contradicts all others, a declared topology that does not fit.
+	Warnings []string `protobuf:"bytes,21,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What keeping the map alike with other agents has cost, bytes since the start.
+	MapBytesSent     uint64 `protobuf:"varint,22,opt,name=map_bytes_sent,json=mapBytesSent,proto3" json:"map_bytes_sent,omitempty"`
+	MapBytesReceived uint64 `protobuf:"varint,23,opt,name=map_bytes_received,json=mapBytesReceived,proto3" json:"map_bytes_received,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -243,6 +251,178 @@ func (x *StatusResponse) GetSocketSendBuffer() uint32 {
 	return 0
 }
 
+func (x *StatusResponse) GetProbeCost() *ProbeCost {
+	if x != nil {
+		return x.ProbeCost
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetPoolsEpoch() uint64 {
+	if x != nil {
+		return x.PoolsEpoch
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetMapBytesSent() uint64 {
+	if x != nil {
+		return x.MapBytesSent
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetMapBytesReceived() uint64 {
+	if x != nil {
+		return x.MapBytesReceived
+	}
+	return 0
+}
+
+// ProbeCost says what measuring costs, and what it may.
+type ProbeCost struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Share           float64                `protobuf:"fixed64,1,opt,name=share,proto3" json:"share,omitempty"`                                               // of a link's measured capacity, in the long run
+	BytesPerHourCap uint64                 `protobuf:"varint,2,opt,name=bytes_per_hour_cap,json=bytesPerHourCap,proto3" json:"bytes_per_hour_cap,omitempty"` // of this host, whatever links carry; 0: none
+	BytesLastHour   uint64                 `protobuf:"varint,3,opt,name=bytes_last_hour,json=bytesLastHour,proto3" json:"bytes_last_hour,omitempty"`         // that this host sent, UDP payload
+	Links           []*LinkCost            `protobuf:"bytes,4,rep,name=links,proto3" json:"links,omitempty"`                                                 // links between sites whose budget this host keeps, by name
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ProbeCost) Reset() {
+	*x = ProbeCost{}
+	mi := &file_v1_gridagent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeCost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeCost) ProtoMessage() {}
+
+func (x *ProbeCost) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeCost.ProtoReflect.Descriptor instead.
+func (*ProbeCost) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ProbeCost) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *ProbeCost) GetBytesPerHourCap() uint64 {
+	if x != nil {
+		return x.BytesPerHourCap
+	}
+	return 0
+}
+
+func (x *ProbeCost) GetBytesLastHour() uint64 {
+	if x != nil {
+		return x.BytesLastHour
+	}
+	return 0
+}
+
+func (x *ProbeCost) GetLinks() []*LinkCost {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+type LinkCost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromSite      string                 `protobuf:"bytes,1,opt,name=from_site,json=fromSite,proto3" json:"from_site,omitempty"`
+	ToSite        string                 `protobuf:"bytes,2,opt,name=to_site,json=toSite,proto3" json:"to_site,omitempty"`
+	CapacityMbps  float64                `protobuf:"fixed64,3,opt,name=capacity_mbps,json=capacityMbps,proto3" json:"capacity_mbps,omitempty"` // 0 where unknown
+	BytesLastHour uint64                 `protobuf:"varint,4,opt,name=bytes_last_hour,json=bytesLastHour,proto3" json:"bytes_last_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkCost) Reset() {
+	*x = LinkCost{}
+	mi := &file_v1_gridagent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkCost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkCost) ProtoMessage() {}
+
+func (x *LinkCost) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkCost.ProtoReflect.Descriptor instead.
+func (*LinkCost) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LinkCost) GetFromSite() string {
+	if x != nil {
+		return x.FromSite
+	}
+	return ""
+}
+
+func (x *LinkCost) GetToSite() string {
+	if x != nil {
+		return x.ToSite
+	}
+	return ""
+}
+
+func (x *LinkCost) GetCapacityMbps() float64 {
+	if x != nil {
+		return x.CapacityMbps
+	}
+	return 0
+}
+
+func (x *LinkCost) GetBytesLastHour() uint64 {
+	if x != nil {
+		return x.BytesLastHour
+	}
+	return 0
+}
+
 type GroupStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -255,7 +435,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_v1_gridagent_proto_msgTypes[2]
+	mi := &file_v1_gridagent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -267,7 +447,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[2]
+	mi := &file_v1_gridagent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -280,7 +460,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{2}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GroupStatus) GetJob() string {
@@ -319,7 +499,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[3]
+	mi := &file_v1_gridagent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +511,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[3]
+	mi := &file_v1_gridagent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +524,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{3}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{5}
 }
 
 type MembersResponse struct {
@@ -356,7 +536,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[4]
+	mi := &file_v1_gridagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +548,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[4]
+	mi := &file_v1_gridagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,7 +561,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{4}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -406,7 +586,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_v1_gridagent_proto_msgTypes[5]
+	mi := &file_v1_gridagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +598,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[5]
+	mi := &file_v1_gridagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +611,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{5}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Member) GetName() string {
@@ -493,7 +673,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[6]
+	mi := &file_v1_gridagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +685,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[6]
+	mi := &file_v1_gridagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +698,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{6}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MapRequest) GetPredict() bool {
@@ -540,7 +720,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[7]
+	mi := &file_v1_gridagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +732,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[7]
+	mi := &file_v1_gridagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +745,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{7}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MapResponse) GetMatrixJson() []byte {
@@ -597,15 +777,17 @@ func (x *MapResponse) GetPairsTotal() uint32 {
 }
 
 type PoolsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Criterion     string                 `protobuf:"bytes,1,opt,name=criterion,proto3" json:"criterion,omitempty"` // component (default) or average
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// component or average: a tree made now, of the map as it is. Empty: the tree that the
+	// agent plans with, which follows the map with hysteresis.
+	Criterion     string `protobuf:"bytes,1,opt,name=criterion,proto3" json:"criterion,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PoolsRequest) Reset() {
 	*x = PoolsRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[8]
+	mi := &file_v1_gridagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +799,7 @@ func (x *PoolsRequest) String() string {
 func (*PoolsRequest) ProtoMessage() {}
 
 func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[8]
+	mi := &file_v1_gridagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +812,7 @@ func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsRequest.ProtoReflect.Descriptor instead.
 func (*PoolsRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{8}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PoolsRequest) GetCriterion() string {
@@ -644,14 +826,18 @@ type PoolsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TreeJson      []byte                 `protobuf:"bytes,1,opt,name=tree_json,json=treeJson,proto3" json:"tree_json,omitempty"`
 	Rendered      string                 `protobuf:"bytes,2,opt,name=rendered,proto3" json:"rendered,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`                             // of the map
+	PoolsEpoch    uint64                 `protobuf:"varint,4,opt,name=pools_epoch,json=poolsEpoch,proto3" json:"pools_epoch,omitempty"` // of the tree; 0 where it was made for this request
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                            // why the tree took its predecessor's place
+	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`                              // when it did
+	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`                        // hosts that measure as if they stood in another site
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PoolsResponse) Reset() {
 	*x = PoolsResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[9]
+	mi := &file_v1_gridagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +849,7 @@ func (x *PoolsResponse) String() string {
 func (*PoolsResponse) ProtoMessage() {}
 
 func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[9]
+	mi := &file_v1_gridagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +862,7 @@ func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsResponse.ProtoReflect.Descriptor instead.
 func (*PoolsResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{9}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PoolsResponse) GetTreeJson() []byte {
@@ -700,6 +886,756 @@ func (x *PoolsResponse) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *PoolsResponse) GetPoolsEpoch() uint64 {
+	if x != nil {
+		return x.PoolsEpoch
+	}
+	return 0
+}
+
+func (x *PoolsResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PoolsResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *PoolsResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+type WatchPoolsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchPoolsRequest) Reset() {
+	*x = WatchPoolsRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchPoolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchPoolsRequest) ProtoMessage() {}
+
+func (x *WatchPoolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchPoolsRequest.ProtoReflect.Descriptor instead.
+func (*WatchPoolsRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{12}
+}
+
+// A PoolsEvent is one pool tree: the current one first, then its successors. Who reads too
+// slowly misses some in between; epochs tell.
+type PoolsEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // counts trees from 1
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	TreeJson      []byte                 `protobuf:"bytes,4,opt,name=tree_json,json=treeJson,proto3" json:"tree_json,omitempty"`
+	Rendered      string                 `protobuf:"bytes,5,opt,name=rendered,proto3" json:"rendered,omitempty"`
+	Warnings      []string               `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolsEvent) Reset() {
+	*x = PoolsEvent{}
+	mi := &file_v1_gridagent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolsEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolsEvent) ProtoMessage() {}
+
+func (x *PoolsEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolsEvent.ProtoReflect.Descriptor instead.
+func (*PoolsEvent) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PoolsEvent) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PoolsEvent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PoolsEvent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PoolsEvent) GetTreeJson() []byte {
+	if x != nil {
+		return x.TreeJson
+	}
+	return nil
+}
+
+func (x *PoolsEvent) GetRendered() string {
+	if x != nil {
+		return x.Rendered
+	}
+	return ""
+}
+
+func (x *PoolsEvent) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+type MapDiffRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"` // epoch of a pool tree; 0: the one before to
+	To            uint64                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`     // 0: the map as it is now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapDiffRequest) Reset() {
+	*x = MapDiffRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapDiffRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapDiffRequest) ProtoMessage() {}
+
+func (x *MapDiffRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapDiffRequest.ProtoReflect.Descriptor instead.
+func (*MapDiffRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *MapDiffRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *MapDiffRequest) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+type MapDiffResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            uint64                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`                            // 0: now
+	FromJson      []byte                 `protobuf:"bytes,3,opt,name=from_json,json=fromJson,proto3" json:"from_json,omitempty"` // the two maps in matrix form
+	ToJson        []byte                 `protobuf:"bytes,4,opt,name=to_json,json=toJson,proto3" json:"to_json,omitempty"`
+	Epochs        []uint64               `protobuf:"varint,5,rep,packed,name=epochs,proto3" json:"epochs,omitempty"` // that are kept, oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapDiffResponse) Reset() {
+	*x = MapDiffResponse{}
+	mi := &file_v1_gridagent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapDiffResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapDiffResponse) ProtoMessage() {}
+
+func (x *MapDiffResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapDiffResponse.ProtoReflect.Descriptor instead.
+func (*MapDiffResponse) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MapDiffResponse) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *MapDiffResponse) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *MapDiffResponse) GetFromJson() []byte {
+	if x != nil {
+		return x.FromJson
+	}
+	return nil
+}
+
+func (x *MapDiffResponse) GetToJson() []byte {
+	if x != nil {
+		return x.ToJson
+	}
+	return nil
+}
+
+func (x *MapDiffResponse) GetEpochs() []uint64 {
+	if x != nil {
+		return x.Epochs
+	}
+	return nil
+}
+
+type ProbeRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	From           string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // host that measures; empty: this one
+	To             string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Kind           string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`                                             // rtt (default), bandwidth, logp or capacity
+	TimeoutSeconds float64                `protobuf:"fixed64,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // 0: 2 minutes
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ProbeRequest) Reset() {
+	*x = ProbeRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeRequest) ProtoMessage() {}
+
+func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
+func (*ProbeRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ProbeRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ProbeRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ProbeRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ProbeRequest) GetTimeoutSeconds() float64 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+type ProbeEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*ProbeEvent_Progress
+	//	*ProbeEvent_Result
+	Event         isProbeEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeEvent) Reset() {
+	*x = ProbeEvent{}
+	mi := &file_v1_gridagent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeEvent) ProtoMessage() {}
+
+func (x *ProbeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeEvent.ProtoReflect.Descriptor instead.
+func (*ProbeEvent) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ProbeEvent) GetEvent() isProbeEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *ProbeEvent) GetProgress() *ProbeProgress {
+	if x != nil {
+		if x, ok := x.Event.(*ProbeEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *ProbeEvent) GetResult() *ProbeResult {
+	if x != nil {
+		if x, ok := x.Event.(*ProbeEvent_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isProbeEvent_Event interface {
+	isProbeEvent_Event()
+}
+
+type ProbeEvent_Progress struct {
+	Progress *ProbeProgress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type ProbeEvent_Result struct {
+	Result *ProbeResult `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
+}
+
+func (*ProbeEvent_Progress) isProbeEvent_Event() {}
+
+func (*ProbeEvent_Result) isProbeEvent_Event() {}
+
+type ProbeProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          string                 `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`    // what is being done, for a person
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // sent so far
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeProgress) Reset() {
+	*x = ProbeProgress{}
+	mi := &file_v1_gridagent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeProgress) ProtoMessage() {}
+
+func (x *ProbeProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeProgress.ProtoReflect.Descriptor instead.
+func (*ProbeProgress) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ProbeProgress) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *ProbeProgress) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type ProbeResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To    string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Kind  string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Only what was measured is set.
+	RttSeconds          float64      `protobuf:"fixed64,4,opt,name=rtt_seconds,json=rttSeconds,proto3" json:"rtt_seconds,omitempty"`
+	RttVariationSeconds float64      `protobuf:"fixed64,5,opt,name=rtt_variation_seconds,json=rttVariationSeconds,proto3" json:"rtt_variation_seconds,omitempty"`
+	BandwidthMbps       float64      `protobuf:"fixed64,6,opt,name=bandwidth_mbps,json=bandwidthMbps,proto3" json:"bandwidth_mbps,omitempty"` // what one flow gets
+	Spread              float64      `protobuf:"fixed64,7,opt,name=spread,proto3" json:"spread,omitempty"`                                    // of it, relative
+	CapacityMbps        float64      `protobuf:"fixed64,8,opt,name=capacity_mbps,json=capacityMbps,proto3" json:"capacity_mbps,omitempty"`    // what several lanes get together
+	Lanes               uint32       `protobuf:"varint,9,opt,name=lanes,proto3" json:"lanes,omitempty"`                                       // that reach it
+	Curve               []*LaneRate  `protobuf:"bytes,10,rep,name=curve,proto3" json:"curve,omitempty"`                                       // capacity: what was measured on the way
+	Loss                float64      `protobuf:"fixed64,11,opt,name=loss,proto3" json:"loss,omitempty"`
+	Logp                []*LogPPoint `protobuf:"bytes,12,rep,name=logp,proto3" json:"logp,omitempty"`
+	Bytes               uint64       `protobuf:"varint,13,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Seconds             float64      `protobuf:"fixed64,14,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *ProbeResult) Reset() {
+	*x = ProbeResult{}
+	mi := &file_v1_gridagent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeResult) ProtoMessage() {}
+
+func (x *ProbeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
+func (*ProbeResult) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ProbeResult) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ProbeResult) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ProbeResult) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ProbeResult) GetRttSeconds() float64 {
+	if x != nil {
+		return x.RttSeconds
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetRttVariationSeconds() float64 {
+	if x != nil {
+		return x.RttVariationSeconds
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetBandwidthMbps() float64 {
+	if x != nil {
+		return x.BandwidthMbps
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetSpread() float64 {
+	if x != nil {
+		return x.Spread
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetCapacityMbps() float64 {
+	if x != nil {
+		return x.CapacityMbps
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetLanes() uint32 {
+	if x != nil {
+		return x.Lanes
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetCurve() []*LaneRate {
+	if x != nil {
+		return x.Curve
+	}
+	return nil
+}
+
+func (x *ProbeResult) GetLoss() float64 {
+	if x != nil {
+		return x.Loss
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetLogp() []*LogPPoint {
+	if x != nil {
+		return x.Logp
+	}
+	return nil
+}
+
+func (x *ProbeResult) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+type LaneRate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lanes         uint32                 `protobuf:"varint,1,opt,name=lanes,proto3" json:"lanes,omitempty"`
+	Mbps          float64                `protobuf:"fixed64,2,opt,name=mbps,proto3" json:"mbps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaneRate) Reset() {
+	*x = LaneRate{}
+	mi := &file_v1_gridagent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaneRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaneRate) ProtoMessage() {}
+
+func (x *LaneRate) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaneRate.ProtoReflect.Descriptor instead.
+func (*LaneRate) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *LaneRate) GetLanes() uint32 {
+	if x != nil {
+		return x.Lanes
+	}
+	return 0
+}
+
+func (x *LaneRate) GetMbps() float64 {
+	if x != nil {
+		return x.Mbps
+	}
+	return 0
+}
+
+// LogPPoint is parametrised LogP at one message size.
+type LogPPoint struct {
+	state                  protoimpl.MessageState `protogen:"open.v1"`
+	SizeBytes              uint64                 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	SendOverheadSeconds    float64                `protobuf:"fixed64,2,opt,name=send_overhead_seconds,json=sendOverheadSeconds,proto3" json:"send_overhead_seconds,omitempty"`
+	ReceiveOverheadSeconds float64                `protobuf:"fixed64,3,opt,name=receive_overhead_seconds,json=receiveOverheadSeconds,proto3" json:"receive_overhead_seconds,omitempty"`
+	GapSeconds             float64                `protobuf:"fixed64,4,opt,name=gap_seconds,json=gapSeconds,proto3" json:"gap_seconds,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *LogPPoint) Reset() {
+	*x = LogPPoint{}
+	mi := &file_v1_gridagent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPPoint) ProtoMessage() {}
+
+func (x *LogPPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPPoint.ProtoReflect.Descriptor instead.
+func (*LogPPoint) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LogPPoint) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *LogPPoint) GetSendOverheadSeconds() float64 {
+	if x != nil {
+		return x.SendOverheadSeconds
+	}
+	return 0
+}
+
+func (x *LogPPoint) GetReceiveOverheadSeconds() float64 {
+	if x != nil {
+		return x.ReceiveOverheadSeconds
+	}
+	return 0
+}
+
+func (x *LogPPoint) GetGapSeconds() float64 {
+	if x != nil {
+		return x.GapSeconds
+	}
+	return 0
+}
+
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -708,7 +1644,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[10]
+	mi := &file_v1_gridagent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +1656,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[10]
+	mi := &file_v1_gridagent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +1669,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{10}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{22}
 }
 
 type LeaveResponse struct {
@@ -744,7 +1680,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[11]
+	mi := &file_v1_gridagent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +1692,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[11]
+	mi := &file_v1_gridagent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +1705,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{11}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{23}
 }
 
 type TokenCreateRequest struct {
@@ -782,7 +1718,7 @@ type TokenCreateRequest struct {
 
 func (x *TokenCreateRequest) Reset() {
 	*x = TokenCreateRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[12]
+	mi := &file_v1_gridagent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +1730,7 @@ func (x *TokenCreateRequest) String() string {
 func (*TokenCreateRequest) ProtoMessage() {}
 
 func (x *TokenCreateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[12]
+	mi := &file_v1_gridagent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1743,7 @@ func (x *TokenCreateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenCreateRequest.ProtoReflect.Descriptor instead.
 func (*TokenCreateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{12}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TokenCreateRequest) GetTtlSeconds() float64 {
@@ -834,7 +1770,7 @@ type TokenCreateResponse struct {
 
 func (x *TokenCreateResponse) Reset() {
 	*x = TokenCreateResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[13]
+	mi := &file_v1_gridagent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1782,7 @@ func (x *TokenCreateResponse) String() string {
 func (*TokenCreateResponse) ProtoMessage() {}
 
 func (x *TokenCreateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[13]
+	mi := &file_v1_gridagent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1795,7 @@ func (x *TokenCreateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenCreateResponse.ProtoReflect.Descriptor instead.
 func (*TokenCreateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{13}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TokenCreateResponse) GetToken() string {
@@ -890,7 +1826,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_v1_gridagent_proto_msgTypes[14]
+	mi := &file_v1_gridagent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1838,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[14]
+	mi := &file_v1_gridagent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1851,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{14}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Token) GetId() string {
@@ -968,7 +1904,7 @@ type TokenListRequest struct {
 
 func (x *TokenListRequest) Reset() {
 	*x = TokenListRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[15]
+	mi := &file_v1_gridagent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1916,7 @@ func (x *TokenListRequest) String() string {
 func (*TokenListRequest) ProtoMessage() {}
 
 func (x *TokenListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[15]
+	mi := &file_v1_gridagent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1929,7 @@ func (x *TokenListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenListRequest.ProtoReflect.Descriptor instead.
 func (*TokenListRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{15}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
 }
 
 type TokenListResponse struct {
@@ -1005,7 +1941,7 @@ type TokenListResponse struct {
 
 func (x *TokenListResponse) Reset() {
 	*x = TokenListResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[16]
+	mi := &file_v1_gridagent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1953,7 @@ func (x *TokenListResponse) String() string {
 func (*TokenListResponse) ProtoMessage() {}
 
 func (x *TokenListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[16]
+	mi := &file_v1_gridagent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1966,7 @@ func (x *TokenListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenListResponse.ProtoReflect.Descriptor instead.
 func (*TokenListResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{16}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TokenListResponse) GetTokens() []*Token {
@@ -1049,7 +1985,7 @@ type TokenRevokeRequest struct {
 
 func (x *TokenRevokeRequest) Reset() {
 	*x = TokenRevokeRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[17]
+	mi := &file_v1_gridagent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1997,7 @@ func (x *TokenRevokeRequest) String() string {
 func (*TokenRevokeRequest) ProtoMessage() {}
 
 func (x *TokenRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[17]
+	mi := &file_v1_gridagent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +2010,7 @@ func (x *TokenRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRevokeRequest.ProtoReflect.Descriptor instead.
 func (*TokenRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{17}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TokenRevokeRequest) GetId() string {
@@ -1092,7 +2028,7 @@ type TokenRevokeResponse struct {
 
 func (x *TokenRevokeResponse) Reset() {
 	*x = TokenRevokeResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[18]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +2040,7 @@ func (x *TokenRevokeResponse) String() string {
 func (*TokenRevokeResponse) ProtoMessage() {}
 
 func (x *TokenRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[18]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +2053,7 @@ func (x *TokenRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRevokeResponse.ProtoReflect.Descriptor instead.
 func (*TokenRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{18}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
 }
 
 type JoinRequest struct {
@@ -1134,7 +2070,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[19]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +2082,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[19]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +2095,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{19}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *JoinRequest) GetJob() string {
@@ -1203,7 +2139,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[20]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +2151,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[20]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +2164,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{20}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GroupEvent) GetEvent() isGroupEvent_Event {
@@ -1282,7 +2218,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_v1_gridagent_proto_msgTypes[21]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +2230,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[21]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +2243,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{21}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Waiting) GetRanksPresent() uint32 {
@@ -1334,7 +2270,7 @@ type Formed struct {
 
 func (x *Formed) Reset() {
 	*x = Formed{}
-	mi := &file_v1_gridagent_proto_msgTypes[22]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +2282,7 @@ func (x *Formed) String() string {
 func (*Formed) ProtoMessage() {}
 
 func (x *Formed) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[22]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +2295,7 @@ func (x *Formed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Formed.ProtoReflect.Descriptor instead.
 func (*Formed) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{22}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Formed) GetHosts() []string {
@@ -1380,7 +2316,7 @@ type SpoolRequest struct {
 
 func (x *SpoolRequest) Reset() {
 	*x = SpoolRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[23]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +2328,7 @@ func (x *SpoolRequest) String() string {
 func (*SpoolRequest) ProtoMessage() {}
 
 func (x *SpoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[23]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +2341,7 @@ func (x *SpoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolRequest.ProtoReflect.Descriptor instead.
 func (*SpoolRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{23}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SpoolRequest) GetJob() string {
@@ -1438,7 +2374,7 @@ type SpoolResponse struct {
 
 func (x *SpoolResponse) Reset() {
 	*x = SpoolResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[24]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +2386,7 @@ func (x *SpoolResponse) String() string {
 func (*SpoolResponse) ProtoMessage() {}
 
 func (x *SpoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[24]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +2399,7 @@ func (x *SpoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolResponse.ProtoReflect.Descriptor instead.
 func (*SpoolResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{24}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SpoolResponse) GetPath() string {
@@ -1499,7 +2435,7 @@ type AllgatherRequest struct {
 
 func (x *AllgatherRequest) Reset() {
 	*x = AllgatherRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[25]
+	mi := &file_v1_gridagent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +2447,7 @@ func (x *AllgatherRequest) String() string {
 func (*AllgatherRequest) ProtoMessage() {}
 
 func (x *AllgatherRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[25]
+	mi := &file_v1_gridagent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +2460,7 @@ func (x *AllgatherRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllgatherRequest.ProtoReflect.Descriptor instead.
 func (*AllgatherRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{25}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AllgatherRequest) GetJob() string {
@@ -1636,7 +2572,7 @@ type AllgatherResponse struct {
 
 func (x *AllgatherResponse) Reset() {
 	*x = AllgatherResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[26]
+	mi := &file_v1_gridagent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +2584,7 @@ func (x *AllgatherResponse) String() string {
 func (*AllgatherResponse) ProtoMessage() {}
 
 func (x *AllgatherResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[26]
+	mi := &file_v1_gridagent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +2597,7 @@ func (x *AllgatherResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllgatherResponse.ProtoReflect.Descriptor instead.
 func (*AllgatherResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{26}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AllgatherResponse) GetData() []byte {
@@ -1719,7 +2655,7 @@ type AlltoallRequest struct {
 
 func (x *AlltoallRequest) Reset() {
 	*x = AlltoallRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +2667,7 @@ func (x *AlltoallRequest) String() string {
 func (*AlltoallRequest) ProtoMessage() {}
 
 func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +2680,7 @@ func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallRequest.ProtoReflect.Descriptor instead.
 func (*AlltoallRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AlltoallRequest) GetJob() string {
@@ -1872,7 +2808,7 @@ type AlltoallOptions struct {
 
 func (x *AlltoallOptions) Reset() {
 	*x = AlltoallOptions{}
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +2820,7 @@ func (x *AlltoallOptions) String() string {
 func (*AlltoallOptions) ProtoMessage() {}
 
 func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2833,7 @@ func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallOptions.ProtoReflect.Descriptor instead.
 func (*AlltoallOptions) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AlltoallOptions) GetSync() string {
@@ -1947,7 +2883,7 @@ type AlltoallResponse struct {
 
 func (x *AlltoallResponse) Reset() {
 	*x = AlltoallResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2895,7 @@ func (x *AlltoallResponse) String() string {
 func (*AlltoallResponse) ProtoMessage() {}
 
 func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2908,7 @@ func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallResponse.ProtoReflect.Descriptor instead.
 func (*AlltoallResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AlltoallResponse) GetData() []byte {
@@ -2024,7 +2960,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2972,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2985,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Report) GetAlgorithm() string {
@@ -2158,7 +3094,7 @@ type PeerTraffic struct {
 
 func (x *PeerTraffic) Reset() {
 	*x = PeerTraffic{}
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +3106,7 @@ func (x *PeerTraffic) String() string {
 func (*PeerTraffic) ProtoMessage() {}
 
 func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +3119,7 @@ func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerTraffic.ProtoReflect.Descriptor instead.
 func (*PeerTraffic) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerTraffic) GetHost() string {
@@ -2225,7 +3161,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +3173,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +3186,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FailRequest) GetJob() string {
@@ -2282,7 +3218,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +3230,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +3243,7 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{45}
 }
 
 type ProgressRequest struct {
@@ -2320,7 +3256,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +3268,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +3281,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -2373,7 +3309,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +3321,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +3334,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -2435,7 +3371,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[36]
+	mi := &file_v1_gridagent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +3383,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[36]
+	mi := &file_v1_gridagent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +3396,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Failure) GetKind() string {
@@ -2496,7 +3432,7 @@ var File_v1_gridagent_proto protoreflect.FileDescriptor
 const file_v1_gridagent_proto_rawDesc = "" +
 	"\n" +
 	"\x12v1/gridagent.proto\x12\fgridagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\x9b\x05\n" +
+	"\rStatusRequest\"\xe4\x06\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
@@ -2518,7 +3454,24 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x13refused_connections\x18\x0f \x01(\x04R\x12refusedConnections\x12%\n" +
 	"\x0erefused_gossip\x18\x10 \x01(\x04R\rrefusedGossip\x122\n" +
 	"\x15socket_receive_buffer\x18\x11 \x01(\rR\x13socketReceiveBuffer\x12,\n" +
-	"\x12socket_send_buffer\x18\x12 \x01(\rR\x10socketSendBuffer\"l\n" +
+	"\x12socket_send_buffer\x18\x12 \x01(\rR\x10socketSendBuffer\x126\n" +
+	"\n" +
+	"probe_cost\x18\x13 \x01(\v2\x17.gridagent.v1.ProbeCostR\tprobeCost\x12\x1f\n" +
+	"\vpools_epoch\x18\x14 \x01(\x04R\n" +
+	"poolsEpoch\x12\x1a\n" +
+	"\bwarnings\x18\x15 \x03(\tR\bwarnings\x12$\n" +
+	"\x0emap_bytes_sent\x18\x16 \x01(\x04R\fmapBytesSent\x12,\n" +
+	"\x12map_bytes_received\x18\x17 \x01(\x04R\x10mapBytesReceived\"\xa4\x01\n" +
+	"\tProbeCost\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\x01R\x05share\x12+\n" +
+	"\x12bytes_per_hour_cap\x18\x02 \x01(\x04R\x0fbytesPerHourCap\x12&\n" +
+	"\x0fbytes_last_hour\x18\x03 \x01(\x04R\rbytesLastHour\x12,\n" +
+	"\x05links\x18\x04 \x03(\v2\x16.gridagent.v1.LinkCostR\x05links\"\x8d\x01\n" +
+	"\bLinkCost\x12\x1b\n" +
+	"\tfrom_site\x18\x01 \x01(\tR\bfromSite\x12\x17\n" +
+	"\ato_site\x18\x02 \x01(\tR\x06toSite\x12#\n" +
+	"\rcapacity_mbps\x18\x03 \x01(\x01R\fcapacityMbps\x12&\n" +
+	"\x0fbytes_last_hour\x18\x04 \x01(\x04R\rbytesLastHour\"l\n" +
 	"\vGroupStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05ranks\x18\x02 \x01(\rR\x05ranks\x12\x1f\n" +
@@ -2548,11 +3501,74 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\vpairs_total\x18\x04 \x01(\rR\n" +
 	"pairsTotal\",\n" +
 	"\fPoolsRequest\x12\x1c\n" +
-	"\tcriterion\x18\x01 \x01(\tR\tcriterion\"^\n" +
+	"\tcriterion\x18\x01 \x01(\tR\tcriterion\"\xe5\x01\n" +
 	"\rPoolsResponse\x12\x1b\n" +
 	"\ttree_json\x18\x01 \x01(\fR\btreeJson\x12\x1a\n" +
 	"\brendered\x18\x02 \x01(\tR\brendered\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x0e\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1f\n" +
+	"\vpools_epoch\x18\x04 \x01(\x04R\n" +
+	"poolsEpoch\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\"\x13\n" +
+	"\x11WatchPoolsRequest\"\xbf\x01\n" +
+	"\n" +
+	"PoolsEvent\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1b\n" +
+	"\ttree_json\x18\x04 \x01(\fR\btreeJson\x12\x1a\n" +
+	"\brendered\x18\x05 \x01(\tR\brendered\x12\x1a\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"4\n" +
+	"\x0eMapDiffRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"\x83\x01\n" +
+	"\x0fMapDiffResponse\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\x12\x1b\n" +
+	"\tfrom_json\x18\x03 \x01(\fR\bfromJson\x12\x17\n" +
+	"\ato_json\x18\x04 \x01(\fR\x06toJson\x12\x16\n" +
+	"\x06epochs\x18\x05 \x03(\x04R\x06epochs\"o\n" +
+	"\fProbeRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12'\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x01R\x0etimeoutSeconds\"\x85\x01\n" +
+	"\n" +
+	"ProbeEvent\x129\n" +
+	"\bprogress\x18\x01 \x01(\v2\x1b.gridagent.v1.ProbeProgressH\x00R\bprogress\x123\n" +
+	"\x06result\x18\x02 \x01(\v2\x19.gridagent.v1.ProbeResultH\x00R\x06resultB\a\n" +
+	"\x05event\"9\n" +
+	"\rProbeProgress\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xb3\x03\n" +
+	"\vProbeResult\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x1f\n" +
+	"\vrtt_seconds\x18\x04 \x01(\x01R\n" +
+	"rttSeconds\x122\n" +
+	"\x15rtt_variation_seconds\x18\x05 \x01(\x01R\x13rttVariationSeconds\x12%\n" +
+	"\x0ebandwidth_mbps\x18\x06 \x01(\x01R\rbandwidthMbps\x12\x16\n" +
+	"\x06spread\x18\a \x01(\x01R\x06spread\x12#\n" +
+	"\rcapacity_mbps\x18\b \x01(\x01R\fcapacityMbps\x12\x14\n" +
+	"\x05lanes\x18\t \x01(\rR\x05lanes\x12,\n" +
+	"\x05curve\x18\n" +
+	" \x03(\v2\x16.gridagent.v1.LaneRateR\x05curve\x12\x12\n" +
+	"\x04loss\x18\v \x01(\x01R\x04loss\x12+\n" +
+	"\x04logp\x18\f \x03(\v2\x17.gridagent.v1.LogPPointR\x04logp\x12\x14\n" +
+	"\x05bytes\x18\r \x01(\x04R\x05bytes\x12\x18\n" +
+	"\aseconds\x18\x0e \x01(\x01R\aseconds\"4\n" +
+	"\bLaneRate\x12\x14\n" +
+	"\x05lanes\x18\x01 \x01(\rR\x05lanes\x12\x12\n" +
+	"\x04mbps\x18\x02 \x01(\x01R\x04mbps\"\xb9\x01\n" +
+	"\tLogPPoint\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x01 \x01(\x04R\tsizeBytes\x122\n" +
+	"\x15send_overhead_seconds\x18\x02 \x01(\x01R\x13sendOverheadSeconds\x128\n" +
+	"\x18receive_overhead_seconds\x18\x03 \x01(\x01R\x16receiveOverheadSeconds\x12\x1f\n" +
+	"\vgap_seconds\x18\x04 \x01(\x01R\n" +
+	"gapSeconds\"\x0e\n" +
 	"\fLeaveRequest\"\x0f\n" +
 	"\rLeaveResponse\"I\n" +
 	"\x12TokenCreateRequest\x12\x1f\n" +
@@ -2684,12 +3700,16 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause2\xf5\a\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause2\xc9\t\n" +
 	"\fAgentService\x12C\n" +
 	"\x06Status\x12\x1b.gridagent.v1.StatusRequest\x1a\x1c.gridagent.v1.StatusResponse\x12F\n" +
 	"\aMembers\x12\x1c.gridagent.v1.MembersRequest\x1a\x1d.gridagent.v1.MembersResponse\x12:\n" +
 	"\x03Map\x12\x18.gridagent.v1.MapRequest\x1a\x19.gridagent.v1.MapResponse\x12@\n" +
-	"\x05Pools\x12\x1a.gridagent.v1.PoolsRequest\x1a\x1b.gridagent.v1.PoolsResponse\x12@\n" +
+	"\x05Pools\x12\x1a.gridagent.v1.PoolsRequest\x1a\x1b.gridagent.v1.PoolsResponse\x12I\n" +
+	"\n" +
+	"WatchPools\x12\x1f.gridagent.v1.WatchPoolsRequest\x1a\x18.gridagent.v1.PoolsEvent0\x01\x12F\n" +
+	"\aMapDiff\x12\x1c.gridagent.v1.MapDiffRequest\x1a\x1d.gridagent.v1.MapDiffResponse\x12?\n" +
+	"\x05Probe\x12\x1a.gridagent.v1.ProbeRequest\x1a\x18.gridagent.v1.ProbeEvent0\x01\x12@\n" +
 	"\x05Leave\x12\x1a.gridagent.v1.LeaveRequest\x1a\x1b.gridagent.v1.LeaveResponse\x12R\n" +
 	"\vTokenCreate\x12 .gridagent.v1.TokenCreateRequest\x1a!.gridagent.v1.TokenCreateResponse\x12L\n" +
 	"\tTokenList\x12\x1e.gridagent.v1.TokenListRequest\x1a\x1f.gridagent.v1.TokenListResponse\x12R\n" +
@@ -2713,94 +3733,120 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
-	(*GroupStatus)(nil),           // 2: gridagent.v1.GroupStatus
-	(*MembersRequest)(nil),        // 3: gridagent.v1.MembersRequest
-	(*MembersResponse)(nil),       // 4: gridagent.v1.MembersResponse
-	(*Member)(nil),                // 5: gridagent.v1.Member
-	(*MapRequest)(nil),            // 6: gridagent.v1.MapRequest
-	(*MapResponse)(nil),           // 7: gridagent.v1.MapResponse
-	(*PoolsRequest)(nil),          // 8: gridagent.v1.PoolsRequest
-	(*PoolsResponse)(nil),         // 9: gridagent.v1.PoolsResponse
-	(*LeaveRequest)(nil),          // 10: gridagent.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 11: gridagent.v1.LeaveResponse
-	(*TokenCreateRequest)(nil),    // 12: gridagent.v1.TokenCreateRequest
-	(*TokenCreateResponse)(nil),   // 13: gridagent.v1.TokenCreateResponse
-	(*Token)(nil),                 // 14: gridagent.v1.Token
-	(*TokenListRequest)(nil),      // 15: gridagent.v1.TokenListRequest
-	(*TokenListResponse)(nil),     // 16: gridagent.v1.TokenListResponse
-	(*TokenRevokeRequest)(nil),    // 17: gridagent.v1.TokenRevokeRequest
-	(*TokenRevokeResponse)(nil),   // 18: gridagent.v1.TokenRevokeResponse
-	(*JoinRequest)(nil),           // 19: gridagent.v1.JoinRequest
-	(*GroupEvent)(nil),            // 20: gridagent.v1.GroupEvent
-	(*Waiting)(nil),               // 21: gridagent.v1.Waiting
-	(*Formed)(nil),                // 22: gridagent.v1.Formed
-	(*SpoolRequest)(nil),          // 23: gridagent.v1.SpoolRequest
-	(*SpoolResponse)(nil),         // 24: gridagent.v1.SpoolResponse
-	(*AllgatherRequest)(nil),      // 25: gridagent.v1.AllgatherRequest
-	(*AllgatherResponse)(nil),     // 26: gridagent.v1.AllgatherResponse
-	(*AlltoallRequest)(nil),       // 27: gridagent.v1.AlltoallRequest
-	(*AlltoallOptions)(nil),       // 28: gridagent.v1.AlltoallOptions
-	(*AlltoallResponse)(nil),      // 29: gridagent.v1.AlltoallResponse
-	(*Report)(nil),                // 30: gridagent.v1.Report
-	(*PeerTraffic)(nil),           // 31: gridagent.v1.PeerTraffic
-	(*FailRequest)(nil),           // 32: gridagent.v1.FailRequest
-	(*FailResponse)(nil),          // 33: gridagent.v1.FailResponse
-	(*ProgressRequest)(nil),       // 34: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 35: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 36: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*ProbeCost)(nil),             // 2: gridagent.v1.ProbeCost
+	(*LinkCost)(nil),              // 3: gridagent.v1.LinkCost
+	(*GroupStatus)(nil),           // 4: gridagent.v1.GroupStatus
+	(*MembersRequest)(nil),        // 5: gridagent.v1.MembersRequest
+	(*MembersResponse)(nil),       // 6: gridagent.v1.MembersResponse
+	(*Member)(nil),                // 7: gridagent.v1.Member
+	(*MapRequest)(nil),            // 8: gridagent.v1.MapRequest
+	(*MapResponse)(nil),           // 9: gridagent.v1.MapResponse
+	(*PoolsRequest)(nil),          // 10: gridagent.v1.PoolsRequest
+	(*PoolsResponse)(nil),         // 11: gridagent.v1.PoolsResponse
+	(*WatchPoolsRequest)(nil),     // 12: gridagent.v1.WatchPoolsRequest
+	(*PoolsEvent)(nil),            // 13: gridagent.v1.PoolsEvent
+	(*MapDiffRequest)(nil),        // 14: gridagent.v1.MapDiffRequest
+	(*MapDiffResponse)(nil),       // 15: gridagent.v1.MapDiffResponse
+	(*ProbeRequest)(nil),          // 16: gridagent.v1.ProbeRequest
+	(*ProbeEvent)(nil),            // 17: gridagent.v1.ProbeEvent
+	(*ProbeProgress)(nil),         // 18: gridagent.v1.ProbeProgress
+	(*ProbeResult)(nil),           // 19: gridagent.v1.ProbeResult
+	(*LaneRate)(nil),              // 20: gridagent.v1.LaneRate
+	(*LogPPoint)(nil),             // 21: gridagent.v1.LogPPoint
+	(*LeaveRequest)(nil),          // 22: gridagent.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 23: gridagent.v1.LeaveResponse
+	(*TokenCreateRequest)(nil),    // 24: gridagent.v1.TokenCreateRequest
+	(*TokenCreateResponse)(nil),   // 25: gridagent.v1.TokenCreateResponse
+	(*Token)(nil),                 // 26: gridagent.v1.Token
+	(*TokenListRequest)(nil),      // 27: gridagent.v1.TokenListRequest
+	(*TokenListResponse)(nil),     // 28: gridagent.v1.TokenListResponse
+	(*TokenRevokeRequest)(nil),    // 29: gridagent.v1.TokenRevokeRequest
+	(*TokenRevokeResponse)(nil),   // 30: gridagent.v1.TokenRevokeResponse
+	(*JoinRequest)(nil),           // 31: gridagent.v1.JoinRequest
+	(*GroupEvent)(nil),            // 32: gridagent.v1.GroupEvent
+	(*Waiting)(nil),               // 33: gridagent.v1.Waiting
+	(*Formed)(nil),                // 34: gridagent.v1.Formed
+	(*SpoolRequest)(nil),          // 35: gridagent.v1.SpoolRequest
+	(*SpoolResponse)(nil),         // 36: gridagent.v1.SpoolResponse
+	(*AllgatherRequest)(nil),      // 37: gridagent.v1.AllgatherRequest
+	(*AllgatherResponse)(nil),     // 38: gridagent.v1.AllgatherResponse
+	(*AlltoallRequest)(nil),       // 39: gridagent.v1.AlltoallRequest
+	(*AlltoallOptions)(nil),       // 40: gridagent.v1.AlltoallOptions
+	(*AlltoallResponse)(nil),      // 41: gridagent.v1.AlltoallResponse
+	(*Report)(nil),                // 42: gridagent.v1.Report
+	(*PeerTraffic)(nil),           // 43: gridagent.v1.PeerTraffic
+	(*FailRequest)(nil),           // 44: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 45: gridagent.v1.FailResponse
+	(*ProgressRequest)(nil),       // 46: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 47: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 48: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	37, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	2,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
-	5,  // 2: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
-	14, // 3: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	37, // 4: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	37, // 5: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	14, // 6: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
-	21, // 7: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
-	22, // 8: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
-	30, // 9: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
-	28, // 10: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
-	30, // 11: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
-	31, // 12: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
-	0,  // 13: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
-	3,  // 14: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
-	6,  // 15: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
-	8,  // 16: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
-	10, // 17: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
-	12, // 18: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
-	15, // 19: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
-	17, // 20: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
-	19, // 21: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
-	23, // 22: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
-	25, // 23: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	27, // 24: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
-	32, // 25: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
-	34, // 26: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 27: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	4,  // 28: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	7,  // 29: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	9,  // 30: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	11, // 31: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	13, // 32: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	16, // 33: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	18, // 34: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	20, // 35: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	24, // 36: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	26, // 37: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	29, // 38: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
-	33, // 39: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
-	35, // 40: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	27, // [27:41] is the sub-list for method output_type
-	13, // [13:27] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	49, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	4,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
+	2,  // 2: gridagent.v1.StatusResponse.probe_cost:type_name -> gridagent.v1.ProbeCost
+	3,  // 3: gridagent.v1.ProbeCost.links:type_name -> gridagent.v1.LinkCost
+	7,  // 4: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
+	49, // 5: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
+	49, // 6: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
+	18, // 7: gridagent.v1.ProbeEvent.progress:type_name -> gridagent.v1.ProbeProgress
+	19, // 8: gridagent.v1.ProbeEvent.result:type_name -> gridagent.v1.ProbeResult
+	20, // 9: gridagent.v1.ProbeResult.curve:type_name -> gridagent.v1.LaneRate
+	21, // 10: gridagent.v1.ProbeResult.logp:type_name -> gridagent.v1.LogPPoint
+	26, // 11: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
+	49, // 12: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	49, // 13: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	26, // 14: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
+	33, // 15: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
+	34, // 16: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
+	42, // 17: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
+	40, // 18: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
+	42, // 19: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
+	43, // 20: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
+	0,  // 21: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
+	5,  // 22: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
+	8,  // 23: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
+	10, // 24: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
+	12, // 25: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
+	14, // 26: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
+	16, // 27: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
+	22, // 28: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
+	24, // 29: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
+	27, // 30: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
+	29, // 31: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
+	31, // 32: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
+	35, // 33: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
+	37, // 34: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
+	39, // 35: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
+	44, // 36: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	46, // 37: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 38: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	6,  // 39: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	9,  // 40: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	11, // 41: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	13, // 42: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
+	15, // 43: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
+	17, // 44: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
+	23, // 45: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	25, // 46: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	28, // 47: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	30, // 48: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	32, // 49: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	36, // 50: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	38, // 51: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	41, // 52: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
+	45, // 53: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	47, // 54: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	38, // [38:55] is the sub-list for method output_type
+	21, // [21:38] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_v1_gridagent_proto_init() }
@@ -2808,15 +3854,19 @@ func file_v1_gridagent_proto_init() {
 	if File_v1_gridagent_proto != nil {
 		return
 	}
-	file_v1_gridagent_proto_msgTypes[20].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[17].OneofWrappers = []any{
+		(*ProbeEvent_Progress)(nil),
+		(*ProbeEvent_Result)(nil),
+	}
+	file_v1_gridagent_proto_msgTypes[32].OneofWrappers = []any{
 		(*GroupEvent_Waiting)(nil),
 		(*GroupEvent_Formed)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[25].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[37].OneofWrappers = []any{
 		(*AllgatherRequest_Data)(nil),
 		(*AllgatherRequest_Spool)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[27].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[39].OneofWrappers = []any{
 		(*AlltoallRequest_Data)(nil),
 		(*AlltoallRequest_Spool)(nil),
 	}
@@ -2826,7 +3876,7 @@ func file_v1_gridagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -43,6 +43,12 @@ const (
 	AgentServiceMapProcedure = "/gridagent.v1.AgentService/Map"
 	// AgentServicePoolsProcedure is the fully-qualified name of the AgentService's Pools RPC.
 	AgentServicePoolsProcedure = "/gridagent.v1.AgentService/Pools"
+	// AgentServiceWatchPoolsProcedure is the fully-qualified name of the AgentService's WatchPools RPC.
+	AgentServiceWatchPoolsProcedure = "/gridagent.v1.AgentService/WatchPools"
+	// AgentServiceMapDiffProcedure is the fully-qualified name of the AgentService's MapDiff RPC.
+	AgentServiceMapDiffProcedure = "/gridagent.v1.AgentService/MapDiff"
+	// AgentServiceProbeProcedure is the fully-qualified name of the AgentService's Probe RPC.
+	AgentServiceProbeProcedure = "/gridagent.v1.AgentService/Probe"
 	// AgentServiceLeaveProcedure is the fully-qualified name of the AgentService's Leave RPC.
 	AgentServiceLeaveProcedure = "/gridagent.v1.AgentService/Leave"
 	// AgentServiceTokenCreateProcedure is the fully-qualified name of the AgentService's TokenCreate
@@ -77,6 +83,14 @@ type AgentServiceClient interface {
 	Map(context.Context, *connect.Request[v1.MapRequest]) (*connect.Response[v1.MapResponse], error)
 	// Pools returns the pool tree built from the current map.
 	Pools(context.Context, *connect.Request[v1.PoolsRequest]) (*connect.Response[v1.PoolsResponse], error)
+	// WatchPools sends the pool tree that the agent plans with, and then each one that takes
+	// its place, until the caller ends the stream.
+	WatchPools(context.Context, *connect.Request[v1.WatchPoolsRequest]) (*connect.ServerStreamForClient[v1.PoolsEvent], error)
+	// MapDiff says what changed between two snapshots that the agent has kept.
+	MapDiff(context.Context, *connect.Request[v1.MapDiffRequest]) (*connect.Response[v1.MapDiffResponse], error)
+	// Probe measures one pair of hosts now, and tells of its progress; the last event carries
+	// the result.
+	Probe(context.Context, *connect.Request[v1.ProbeRequest]) (*connect.ServerStreamForClient[v1.ProbeEvent], error)
 	// Leave makes the agent leave the cluster in good order and end.
 	Leave(context.Context, *connect.Request[v1.LeaveRequest]) (*connect.Response[v1.LeaveResponse], error)
 	// TokenCreate makes a join token. Only the host that holds the authority can.
@@ -137,6 +151,24 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AgentServicePoolsProcedure,
 			connect.WithSchema(agentServiceMethods.ByName("Pools")),
+			connect.WithClientOptions(opts...),
+		),
+		watchPools: connect.NewClient[v1.WatchPoolsRequest, v1.PoolsEvent](
+			httpClient,
+			baseURL+AgentServiceWatchPoolsProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("WatchPools")),
+			connect.WithClientOptions(opts...),
+		),
+		mapDiff: connect.NewClient[v1.MapDiffRequest, v1.MapDiffResponse](
+			httpClient,
+			baseURL+AgentServiceMapDiffProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("MapDiff")),
+			connect.WithClientOptions(opts...),
+		),
+		probe: connect.NewClient[v1.ProbeRequest, v1.ProbeEvent](
+			httpClient,
+			baseURL+AgentServiceProbeProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Probe")),
 			connect.WithClientOptions(opts...),
 		),
 		leave: connect.NewClient[v1.LeaveRequest, v1.LeaveResponse](
@@ -208,6 +240,9 @@ type agentServiceClient struct {
 	members     *connect.Client[v1.MembersRequest, v1.MembersResponse]
 	_map        *connect.Client[v1.MapRequest, v1.MapResponse]
 	pools       *connect.Client[v1.PoolsRequest, v1.PoolsResponse]
+	watchPools  *connect.Client[v1.WatchPoolsRequest, v1.PoolsEvent]
+	mapDiff     *connect.Client[v1.MapDiffRequest, v1.MapDiffResponse]
+	probe       *connect.Client[v1.ProbeRequest, v1.ProbeEvent]
 	leave       *connect.Client[v1.LeaveRequest, v1.LeaveResponse]
 	tokenCreate *connect.Client[v1.TokenCreateRequest, v1.TokenCreateResponse]
 	tokenList   *connect.Client[v1.TokenListRequest, v1.TokenListResponse]
@@ -238,6 +273,21 @@ func (c *agentServiceClient) Map(ctx context.Context, req *connect.Request[v1.Ma
 // Pools calls gridagent.v1.AgentService.Pools.
 func (c *agentServiceClient) Pools(ctx context.Context, req *connect.Request[v1.PoolsRequest]) (*connect.Response[v1.PoolsResponse], error) {
 	return c.pools.CallUnary(ctx, req)
+}
+
+// WatchPools calls gridagent.v1.AgentService.WatchPools.
+func (c *agentServiceClient) WatchPools(ctx context.Context, req *connect.Request[v1.WatchPoolsRequest]) (*connect.ServerStreamForClient[v1.PoolsEvent], error) {
+	return c.watchPools.CallServerStream(ctx, req)
+}
+
+// MapDiff calls gridagent.v1.AgentService.MapDiff.
+func (c *agentServiceClient) MapDiff(ctx context.Context, req *connect.Request[v1.MapDiffRequest]) (*connect.Response[v1.MapDiffResponse], error) {
+	return c.mapDiff.CallUnary(ctx, req)
+}
+
+// Probe calls gridagent.v1.AgentService.Probe.
+func (c *agentServiceClient) Probe(ctx context.Context, req *connect.Request[v1.ProbeRequest]) (*connect.ServerStreamForClient[v1.ProbeEvent], error) {
+	return c.probe.CallServerStream(ctx, req)
 }
 
 // Leave calls gridagent.v1.AgentService.Leave.
@@ -300,6 +350,14 @@ type AgentServiceHandler interface {
 	Map(context.Context, *connect.Request[v1.MapRequest]) (*connect.Response[v1.MapResponse], error)
 	// Pools returns the pool tree built from the current map.
 	Pools(context.Context, *connect.Request[v1.PoolsRequest]) (*connect.Response[v1.PoolsResponse], error)
+	// WatchPools sends the pool tree that the agent plans with, and then each one that takes
+	// its place, until the caller ends the stream.
+	WatchPools(context.Context, *connect.Request[v1.WatchPoolsRequest], *connect.ServerStream[v1.PoolsEvent]) error
+	// MapDiff says what changed between two snapshots that the agent has kept.
+	MapDiff(context.Context, *connect.Request[v1.MapDiffRequest]) (*connect.Response[v1.MapDiffResponse], error)
+	// Probe measures one pair of hosts now, and tells of its progress; the last event carries
+	// the result.
+	Probe(context.Context, *connect.Request[v1.ProbeRequest], *connect.ServerStream[v1.ProbeEvent]) error
 	// Leave makes the agent leave the cluster in good order and end.
 	Leave(context.Context, *connect.Request[v1.LeaveRequest]) (*connect.Response[v1.LeaveResponse], error)
 	// TokenCreate makes a join token. Only the host that holds the authority can.
@@ -356,6 +414,24 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		AgentServicePoolsProcedure,
 		svc.Pools,
 		connect.WithSchema(agentServiceMethods.ByName("Pools")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentServiceWatchPoolsHandler := connect.NewServerStreamHandler(
+		AgentServiceWatchPoolsProcedure,
+		svc.WatchPools,
+		connect.WithSchema(agentServiceMethods.ByName("WatchPools")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentServiceMapDiffHandler := connect.NewUnaryHandler(
+		AgentServiceMapDiffProcedure,
+		svc.MapDiff,
+		connect.WithSchema(agentServiceMethods.ByName("MapDiff")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentServiceProbeHandler := connect.NewServerStreamHandler(
+		AgentServiceProbeProcedure,
+		svc.Probe,
+		connect.WithSchema(agentServiceMethods.ByName("Probe")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentServiceLeaveHandler := connect.NewUnaryHandler(
@@ -428,6 +504,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceMapHandler.ServeHTTP(w, r)
 		case AgentServicePoolsProcedure:
 			agentServicePoolsHandler.ServeHTTP(w, r)
+		case AgentServiceWatchPoolsProcedure:
+			agentServiceWatchPoolsHandler.ServeHTTP(w, r)
+		case AgentServiceMapDiffProcedure:
+			agentServiceMapDiffHandler.ServeHTTP(w, r)
+		case AgentServiceProbeProcedure:
+			agentServiceProbeHandler.ServeHTTP(w, r)
 		case AgentServiceLeaveProcedure:
 			agentServiceLeaveHandler.ServeHTTP(w, r)
 		case AgentServiceTokenCreateProcedure:
@@ -471,6 +553,18 @@ func (UnimplementedAgentServiceHandler) Map(context.Context, *connect.Request[v1
 
 func (UnimplementedAgentServiceHandler) Pools(context.Context, *connect.Request[v1.PoolsRequest]) (*connect.Response[v1.PoolsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Pools is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) WatchPools(context.Context, *connect.Request[v1.WatchPoolsRequest], *connect.ServerStream[v1.PoolsEvent]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.WatchPools is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) MapDiff(context.Context, *connect.Request[v1.MapDiffRequest]) (*connect.Response[v1.MapDiffResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.MapDiff is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) Probe(context.Context, *connect.Request[v1.ProbeRequest], *connect.ServerStream[v1.ProbeEvent]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Probe is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Leave(context.Context, *connect.Request[v1.LeaveRequest]) (*connect.Response[v1.LeaveResponse], error) {
