@@ -35,6 +35,7 @@ type Agent struct {
 	netmap   *netmap.Map
 	prober   *probe.Prober
 	mapSync  *mapSync
+	switches *switches
 	engine   *exchange.Engine
 	groups   *group.Groups
 	admit    *identity.Server
@@ -138,7 +139,7 @@ func (a *Agent) openMembership() error {
 		Name:      a.name,
 		Advertise: advertise,
 		Keys:      id.GossipKeys,
-		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now()},
+		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now(), Switches: treeDigest(a.opts.Switches)},
 		Peers:     peers,
 		Save:      membership.SaveTo(id.PeersPath()),
 		Log:       a.log,
@@ -147,6 +148,13 @@ func (a *Agent) openMembership() error {
 		return err
 	}
 	a.advertise = advertise
+	a.switches = &switches{
+		own: a.opts.Switches, members: a.members.Members, log: a.log, trees: make(map[uint64]*declaredTree),
+		open: func(ctx context.Context, host string) (*lane.Stream, error) {
+			return a.endpoint.Open(ctx, host, 0, lane.StreamTree)
+		},
+	}
+	a.endpoint.HandleStreams(lane.StreamTree, func(_ context.Context, s *lane.Stream) { a.switches.serve(s) })
 	a.openAdmission()
 	return nil
 }
@@ -293,6 +301,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() error { return a.groups.Run(ctx) })
 	tasks.Go(func() error { return a.prober.Run(ctx) })
 	tasks.Go(func() error { a.mapSync.run(ctx); return nil })
+	tasks.Go(func() error { a.switches.run(ctx); return nil })
 	tasks.Go(func() error { return a.joinSeeds(ctx) })
 	a.log.Info("agent is up", "host", a.name, "site", a.opts.Identity.Settings.Site,
 		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())

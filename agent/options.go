@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // Options are what an agent runs with. Only Identity is required.
@@ -38,6 +40,9 @@ type Options struct {
 	ProbeInterval time.Duration
 	// ProbeShare is the share of a link that probes may take in the long run. Zero means 0.01.
 	ProbeShare float64
+	// Switches is the switch-tree file (docs/formats.md) of this host's site, which makes plans
+	// that suit it. Nil: a site is taken for one switch.
+	Switches []byte
 	// MapWait is how long an operation waits for a map of its hosts before it falls
 	// back to a ring. Zero means 10 s; less makes plans from a half-known network likelier.
 	MapWait time.Duration
@@ -65,6 +70,18 @@ func (o *Options) complete() error {
 	for _, s := range o.Seeds {
 		if _, err := netip.ParseAddrPort(s); err != nil {
 			return fmt.Errorf("seed %q: %w", s, err)
+		}
+	}
+	if o.Switches != nil {
+		t, err := plan.ReadTopology("switch tree", o.Switches)
+		if err != nil {
+			return err
+		}
+		if host := o.Identity.Settings.Host; !t.Covers([]string{host}) {
+			return fmt.Errorf("the switch tree of this site lacks this host, %s; it holds %.100s", host, strings.Join(t.Hosts(), " "))
+		}
+		if len(o.Switches) > maxTreeBytes {
+			return fmt.Errorf("the switch tree of this site has %d bytes, at most %d fit", len(o.Switches), maxTreeBytes)
 		}
 	}
 	if o.MapWait < 0 {

@@ -430,8 +430,11 @@ func TestMetaRoundTrip(t *testing.T) {
 		if rng.IntN(4) > 0 {
 			want.Started = time.Unix(1+rng.Int64N(1<<40), 0).UTC()
 		}
+		if rng.IntN(2) == 0 {
+			want.Switches = rng.Uint64()
+		}
 		b := want.appendTo(nil)
-		if len(b) > 76 {
+		if len(b) > 84 {
 			t.Fatalf("seed %d: %d bytes", seed, len(b))
 		}
 		for _, in := range [][]byte{b, append(bytes.Clone(b), "of a later release"...)} {

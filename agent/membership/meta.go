@@ -15,15 +15,20 @@ type Meta struct {
 	Site    string    // the operator's label, at most 63 bytes
 	HoldsCA bool      // the cluster's authority lives there: it can admit hosts
 	Started time.Time // when the agent began, whole seconds; zero if not told
+	// Switches is the digest of the switch tree that the operator has declared for the host's
+	// site, by which others ask for it; 0 without one.
+	Switches uint64
 }
 
 // The encoding: version 1, a byte of flags, the start as a uvarint of Unix seconds
-// (0: not told), the site's length as a byte, the site. Bytes that follow are for
+// (0: not told), the site's length as a byte, the site, and if a flag says so the digest
+// of the switch tree in eight bytes, big endian. Bytes that follow are for
 // later releases and are skipped, so a field can be added without a new version.
 const (
 	metaVersion = 1
 
-	flagHoldsCA = 1 << 0
+	flagHoldsCA  = 1 << 0
+	flagSwitches = 1 << 1
 
 	maxSite = 63
 )
@@ -35,6 +40,9 @@ func (m Meta) appendTo(b []byte) []byte {
 	if m.HoldsCA {
 		flags |= flagHoldsCA
 	}
+	if m.Switches != 0 {
+		flags |= flagSwitches
+	}
 	var started uint64
 	if s := m.Started.Unix(); !m.Started.IsZero() && s > 0 {
 		started = uint64(s)
@@ -43,7 +51,11 @@ func (m Meta) appendTo(b []byte) []byte {
 	b = append(b, metaVersion, flags)
 	b = binary.AppendUvarint(b, started)
 	b = append(b, byte(len(site)))
-	return append(b, site...)
+	b = append(b, site...)
+	if m.Switches != 0 {
+		b = binary.BigEndian.AppendUint64(b, m.Switches)
+	}
+	return b
 }
 
 // parseMeta reads what [Meta.appendTo] wrote.
@@ -57,7 +69,8 @@ func parseMeta(b []byte) (Meta, error) {
 	if b[0] != metaVersion {
 		return Meta{}, fmt.Errorf("node metadata of version %d, this release reads %d", b[0], metaVersion)
 	}
-	m := Meta{HoldsCA: b[1]&flagHoldsCA != 0}
+	flags := b[1]
+	m := Meta{HoldsCA: flags&flagHoldsCA != 0}
 	started, n := binary.Uvarint(b[2:])
 	if n <= 0 || started > 1<<40 { // the year 36812
 		return Meta{}, errors.New("node metadata: start time out of range")
@@ -74,6 +87,12 @@ func parseMeta(b []byte) (Meta, error) {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
 			return Meta{}, fmt.Errorf("node metadata: site %q is not printable", m.Site)
 		}
+	}
+	if flags&flagSwitches != 0 {
+		if b = b[1+len(m.Site):]; len(b) < 8 {
+			return Meta{}, errors.New("node metadata: digest of the switch tree is cut off")
+		}
+		m.Switches = binary.BigEndian.Uint64(b)
 	}
 	return m, nil
 }

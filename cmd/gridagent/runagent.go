@@ -19,6 +19,10 @@ type agentSettings struct {
 
 // runAgent runs the agent until ctx ends or it is told to leave. Both are a good end.
 func (a *app) runAgent(ctx context.Context, s agentSettings) error {
+	switches, err := s.run.switchTree()
+	if err != nil {
+		return err
+	}
 	daemon, err := agent.New(agent.Options{
 		Identity:      s.identity,
 		Seeds:         s.seeds,
@@ -27,6 +31,7 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 		ProbeInterval: s.run.probeInterval,
 		ProbeShare:    s.run.probeShare,
 		MapWait:       s.run.mapWait,
+		Switches:      switches,
 		Version:       versionString(),
 		Log:           s.log,
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // runFlags say how the agent runs, whatever cluster it belongs to.
@@ -16,6 +18,7 @@ type runFlags struct {
 	probeInterval time.Duration
 	probeShare    float64
 	mapWait       time.Duration
+	switches      string
 }
 
 func addRunFlags(cmd *cobra.Command) *runFlags {
@@ -27,8 +30,24 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	cmd.Flags().DurationVar(&r.probeInterval, "probe-interval", time.Minute, "pause between two measurements of the same pair of hosts")
 	cmd.Flags().Float64Var(&r.probeShare, "probe-share", 0.01, "share of a link that measuring may take in the long run, above 0 and at most 0.1")
 	cmd.Flags().DurationVar(&r.mapWait, "map-wait", 10*time.Second, "how long an operation waits for a map of its hosts before it falls back to a ring")
-	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "map-wait")
+	cmd.Flags().StringVar(&r.switches, "switches", "", "switch-tree file of this host's site, the same at all its hosts that give one; without it a site is taken for one switch")
+	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "map-wait", "switches")
 	return r
+}
+
+// switchTree returns the file of --switches, nil without one.
+func (r *runFlags) switchTree() ([]byte, error) {
+	if r.switches == "" {
+		return nil, nil
+	}
+	name, data, err := readTopologyFile(r.switches)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := plan.ReadTopology(name, data); err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // logger returns the agent's log, written to w.

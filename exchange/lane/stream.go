@@ -19,6 +19,7 @@ const (
 	StreamSign   StreamKind = 's' // a join request on its way to the authority
 	StreamData   StreamKind = 'd' // chunks of an exchange
 	StreamProbe  StreamKind = 'p' // control of a probe
+	StreamTree   StreamKind = 't' // the switch tree that a host's operator has declared
 	StreamJoin   StreamKind = 'j' // the only kind accepted on a join connection
 )
 

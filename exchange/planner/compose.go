@@ -32,6 +32,10 @@ func (p *Problem) min3Ring() (*plan.Plan, error) {
 	if p.Topology != nil { // one leaf, and how its ring runs matters
 		order, _ := ring.LR3(p.Topology)
 		c.leaves = [][]int{order}
+	} else {
+		for k, hosts := range c.leaves {
+			c.leaves[k] = p.ringOf(hosts)
+		}
 	}
 	for k, hosts := range c.leaves {
 		for _, h := range hosts {
@@ -39,6 +43,32 @@ func (p *Problem) min3Ring() (*plan.Plan, error) {
 		}
 	}
 	return c.compose(), nil
+}
+
+// ringOf returns the hosts of a leaf in the order of their ring: LR3's where their switches are known.
+func (p *Problem) ringOf(hosts []int) []int {
+	at := make(map[string]int, len(hosts))
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = p.Snapshot.Host(h).Name
+		at[names[i]] = h
+	}
+	for _, t := range p.LANs {
+		if len(hosts) < 3 || !t.Covers(names) {
+			continue
+		}
+		part, err := t.Subset(names)
+		if err != nil {
+			continue // covered, so it cannot be
+		}
+		order, _ := ring.LR3(part)
+		around := make([]int, len(order))
+		for i, k := range order {
+			around[i] = at[names[k]]
+		}
+		return around
+	}
+	return hosts
 }
 
 // A composer replaces the transfers inside the leaf pools of a plan by rings.

@@ -48,8 +48,103 @@ func randomProblem(t *testing.T, rng *rand.Rand) *Problem {
 		t.Fatal(err)
 	}
 	p := &Problem{Snapshot: snap, Tree: tree}
+	declareSome(t, rng, p)
 	fill(rng, p)
 	return p
+}
+
+// declareSome declares the switch trees of some of the sites, with hosts that take no part, too.
+func declareSome(t *testing.T, rng *rand.Rand, p *Problem) {
+	t.Helper()
+	var trees []*plan.Topology
+	for _, site := range []string{"0", "1", "2", "3"} {
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		hosts, home := []string{"idle" + site}, []int{0}
+		for _, h := range p.Snapshot.Hosts() {
+			if h.Site == site {
+				hosts, home = append(hosts, h.Name), append(home, rng.IntN(3))
+			}
+		}
+		topo, err := plan.NewTopology([]string{"s0", "s1", "s2"}, [][2]int{{0, 1}, {1, 2}}, hosts, home, netmap.BytesPerSec(rng.IntN(2)*90)*netmap.Mbps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees = append(trees, topo)
+	}
+	if err := p.Declare(trees...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeclare: hosts of one site, scattered over two switches, are run in LR3's order, whether they
+// are all of a job or its share of one site; a tree that lacks a host of a cluster is not used.
+func TestDeclare(t *testing.T) {
+	hosts := []string{"a0", "a1", "a2", "a3", "b0", "b1"}
+	sites := []string{"A", "A", "A", "A", "B", "B"}
+	topo, err := plan.NewTopology([]string{"left", "right"}, [][2]int{{0, 1}}, []string{"a0", "a1", "a2", "a3", "a4"}, []int{0, 1, 0, 1, 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking, err := plan.NewTopology([]string{"only"}, nil, []string{"a0", "a1", "b0"}, []int{0, 0, 0}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(n int) *Problem {
+		p := &Problem{Sizes: make([]int64, n), Options: Options{Links: min3.Shared}}
+		hs, est := make([]netmap.Host, n), make([]netmap.Estimate, n*n)
+		for i := range n {
+			p.Sizes[i] = 100_000
+			hs[i] = netmap.Host{Name: hosts[i], Site: sites[i]}
+			for j := range n {
+				e := netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond, Bandwidth: 20 * netmap.Mbps}
+				if sites[i] != sites[j] {
+					e.Latency, e.Bandwidth = 20*time.Millisecond, 2*netmap.Mbps
+				}
+				est[i*n+j] = e
+			}
+		}
+		p.Snapshot = netmap.NewSnapshot(1, hs, est)
+		if p.Tree, err = pools.Build(p.Snapshot, pools.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Declare(lacking, topo); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	// crossings counts how often the transfers inside A pass between its switches.
+	crossings := func(p *Problem) (n int) {
+		alg, err := Named(plan.Allgather, "min3+ring")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Schedule(alg, p, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tr := range s.Plan.Transfers {
+			if tr.Src < 4 && tr.Dst < 4 && tr.Src%2 != tr.Dst%2 {
+				n += len(tr.Blocks)
+			}
+		}
+		return n
+	}
+	alone, shared := of(4), of(6)
+	if alone.Topology == nil || len(alone.LANs) != 0 || shared.Topology != nil || len(shared.LANs) != 1 {
+		t.Fatalf("of all hosts: %v, %d; of a site: %v, %d", alone.Topology != nil, len(alone.LANs), shared.Topology != nil, len(shared.LANs))
+	}
+	if rate, ok := alone.Topology.Bandwidth(); !ok || rate != 20*netmap.Mbps {
+		t.Errorf("links of %v, measured were 20 Mbit/s", rate)
+	}
+	// A ring of four passes between two switches twice; each block takes three of its four hops.
+	if n := crossings(alone); n > 2*4 {
+		t.Errorf("%d blocks pass between the switches, want at most 8", n)
+	}
+	if n := crossings(shared); n > 2*6 {
+		t.Errorf("with another site %d blocks pass between the switches, want at most 12", n)
+	}
 }
 
 // fill draws the sizes of an allgather and of an alltoall, and options.

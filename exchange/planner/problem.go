@@ -25,6 +25,9 @@ type Problem struct {
 	Snapshot *netmap.Snapshot // of the hosts, in rank order
 	Tree     *pools.Tree      // of the hosts of Snapshot
 	Topology *plan.Topology   // of the same hosts; nil where the switches are not known
+	// LANs are the switch trees of sites, each of some of the hosts and no two of the same. A
+	// site without one is taken for one switch. Not looked at where Topology is set.
+	LANs []*plan.Topology
 
 	Options
 }
@@ -112,7 +115,73 @@ func (p *Problem) network() (*plan.Network, error) {
 	case p.Topology != nil:
 		return plan.NetworkOfTopology(p.Topology, treeLatency)
 	}
-	return plan.NetworkOf(p.Snapshot, p.Clusters(), 1)
+	net, err := plan.NetworkOf(p.Snapshot, p.Clusters(), 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range p.LANs {
+		if err := net.AddTree(t, p.linkRate(t)); err != nil {
+			return nil, err
+		}
+	}
+	return net, nil
+}
+
+// linkRate is the median rate between the hosts of a switch tree: what its links have, for want of a
+// declaration. A host's own port is a link like the others.
+func (p *Problem) linkRate(t *plan.Topology) netmap.BytesPerSec {
+	var rates []netmap.BytesPerSec
+	at := make(map[string]int, p.Snapshot.N())
+	for i, name := range p.Snapshot.Names() {
+		at[name] = i
+	}
+	for _, a := range t.Hosts() {
+		for _, b := range t.Hosts() {
+			if r, ok := p.Snapshot.Bandwidth(at[a], at[b]); ok && a != b {
+				rates = append(rates, r)
+			}
+		}
+	}
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
+}
+
+// Declare tells the problem of the switch trees that operators have declared, of sites that may
+// have more hosts than take part. A tree that holds all hosts of the problem becomes its
+// Topology; one that holds all hosts of a cluster joins LANs; others say nothing of these hosts and
+// are passed over. Call it once Snapshot and Tree are set.
+func (p *Problem) Declare(trees ...*plan.Topology) error {
+	for _, set := range p.Clusters() {
+		if len(set) < 2 {
+			continue
+		}
+		names := make([]string, len(set))
+		for i, h := range set {
+			names[i] = p.Snapshot.Host(h).Name
+		}
+		for _, t := range trees {
+			if !t.Covers(names) {
+				continue
+			}
+			part, err := t.Subset(names)
+			if err != nil {
+				return err
+			}
+			if len(set) < p.Snapshot.N() {
+				p.LANs = append(p.LANs, part)
+				break
+			}
+			if _, ok := part.Bandwidth(); !ok {
+				part = part.WithBandwidth(p.linkRate(part))
+			}
+			p.Topology = part
+			break
+		}
+	}
+	return nil
 }
 
 // bound returns the bound of the problem on net.

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gridagent/gridagent/agent/membership"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+const twoSwitches = `{"switches":["s0","s1"],"links":[["s0","s1"]],"hosts":{"a0":"s0","a1":"s1","a2":"s0"},"bandwidth_mbps":100}`
+
+// TestDeclaredTrees: a tree is used where the hosts of its site that declare one agree and its hosts
+// are of that site; else a warning says who is to change what.
+func TestDeclaredTrees(t *testing.T) {
+	topo, err := plan.ParseTopology([]byte(twoSwitches))
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := func(name, site string, switches uint64) membership.Member {
+		return membership.Member{Name: name, State: membership.Alive, Meta: membership.Meta{Site: site, Switches: switches}}
+	}
+	for _, tc := range []struct {
+		name    string
+		members []membership.Member
+		trees   map[uint64]*declaredTree
+		used    int
+		warning string
+	}{
+		{"agreed", []membership.Member{member("a0", "A", 7), member("a1", "A", 7), member("a2", "A", 0), member("b0", "B", 0)},
+			map[uint64]*declaredTree{7: {topology: topo}}, 1, ""},
+		{"not fetched yet", []membership.Member{member("a0", "A", 7)}, map[uint64]*declaredTree{7: {}}, 0, ""},
+		{"two trees", []membership.Member{member("a0", "A", 7), member("a1", "A", 8)},
+			map[uint64]*declaredTree{7: {topology: topo}, 8: {topology: topo}}, 0, "hosts a0 and a1 declare different"},
+		{"a host of another site", []membership.Member{member("a0", "A", 7), member("a1", "B", 0)},
+			map[uint64]*declaredTree{7: {topology: topo}}, 0, "host a1 is of site B"},
+		{"no tree", []membership.Member{member("a0", "A", 7)},
+			map[uint64]*declaredTree{7: {failed: &treeError{errors.New("no tree")}}}, 0, "a0 declares is not used"},
+	} {
+		s := &switches{members: func() []membership.Member { return tc.members }, trees: tc.trees}
+		trees, warnings := s.current()
+		if len(trees) != tc.used {
+			t.Errorf("%s: %d trees are used, want %d", tc.name, len(trees), tc.used)
+		}
+		if all := strings.Join(warnings, "\n"); (tc.warning == "") != (all == "") || !strings.Contains(all, tc.warning) {
+			t.Errorf("%s: warned %q, want %q", tc.name, all, tc.warning)
+		}
+	}
+}
+
+// TestTreeDoubt: what is measured between the hosts of a tree may not be far from what it declares.
+func TestTreeDoubt(t *testing.T) {
+	topo, err := plan.ParseTopology([]byte(twoSwitches))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := siteTree{"A", []string{"a1"}, topo}
+	for mbps, fits := range map[netmap.BytesPerSec]bool{95: true, 60: true, 40: false, 200: false} {
+		doubt := tree.doubt(func(from, to string) (netmap.BytesPerSec, bool) { return mbps * netmap.Mbps, from != "a2" })
+		if (doubt == "") != fits {
+			t.Errorf("%v Mbit/s measured on 100: %q", mbps, doubt)
+		}
+	}
+	if doubt := tree.doubt(func(string, string) (netmap.BytesPerSec, bool) { return 0, false }); doubt != "" {
+		t.Errorf("nothing measured: %q", doubt)
+	}
+}
+
+func TestTreeDigest(t *testing.T) {
+	if treeDigest(nil) != 0 || treeDigest([]byte{}) == 0 || treeDigest([]byte("a")) == treeDigest([]byte("b")) {
+		t.Error("digests do not tell files apart, or no file from one")
+	}
+}
