@@ -20,6 +20,7 @@ import (
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/probe"
+	"github.com/gridagent/gridagent/probe/logp"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -35,6 +36,7 @@ type Agent struct {
 	netmap   *netmap.Map
 	prober   *probe.Prober
 	mapSync  *mapSync
+	pools    *poolTree
 	switches *switches
 	engine   *exchange.Engine
 	groups   *group.Groups
@@ -50,6 +52,7 @@ type Agent struct {
 	leave    chan struct{} // closed by Leave
 	leaveOne sync.Once
 	known    atomic.Pointer[knownMap]
+	guesses  guesser
 }
 
 // New puts an agent together. Nothing runs before [Agent.Run], but the socket is
@@ -69,7 +72,7 @@ func New(opts Options) (_ *Agent, err error) {
 		return nil, err
 	}
 	a.opts, a.log, a.name = opts, opts.Log, opts.Identity.Settings.Host
-	for _, step := range []func() error{a.openLocal, a.openNetwork, a.openMembership, a.openMap, a.openGroups} {
+	for _, step := range []func() error{a.openLocal, a.openNetwork, a.openMembership, a.openMap, a.openPools, a.openGroups} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -109,6 +112,7 @@ func (a *Agent) openNetwork() error {
 	}
 	a.endpoint, err = lane.New(lane.Config{
 		Conn:           a.socket,
+		OpenSocket:     a.opts.OpenSocket,
 		Credentials:    a.opts.Identity.Credentials(),
 		StatelessReset: reset,
 		Resolve: func(name string) (net.Addr, bool) {
@@ -160,44 +164,59 @@ func (a *Agent) openMembership() error {
 }
 
 func (a *Agent) openMap() error {
-	var err error
-	if a.netmap, err = netmap.NewMap(netmap.MapConfig{Self: a.name}); err != nil {
+	if err := a.openNetmap(); err != nil {
 		return err
 	}
-	a.prober, err = probe.New(probe.Config{
+	var err error
+	cfg := probe.Config{
 		Self:     probe.Peer{Name: a.name, Site: a.opts.Identity.Settings.Site},
 		Peers:    a.probePeers,
 		Endpoint: a.endpoint,
 		Record: func(from, to string, e netmap.Estimate) {
-			if err := a.netmap.Update(from, to, e, time.Now()); err != nil {
+			if err := a.netmap.Set(from, to, e, time.Now()); err != nil {
 				a.log.Warn("measurement refused", "from", from, "to", to, "err", err)
 			}
+			a.mapSync.wake()
 		},
-		Known:    a.knownEstimate,
-		Busy:     func() bool { return a.groups.Busy() },
-		Log:      a.log,
-		Interval: a.opts.ProbeInterval,
-		Share:    a.opts.ProbeShare,
-	})
+		Known:   a.knownEstimate,
+		Claimed: a.netmap.Claimed,
+		Busy:    func() bool { return a.groups.Busy() },
+		RecordLogP: func(site string, m logp.Model) {
+			if err := a.netmap.SetLogP(site, m, time.Now()); err != nil {
+				a.log.Warn("LogP model refused", "site", site, "err", err)
+			}
+			a.mapSync.wake()
+		},
+		Log:       a.log,
+		Interval:  a.opts.ProbeInterval,
+		Share:     a.opts.ProbeShare,
+		HourlyCap: a.opts.ProbeCap,
+	}
+	if a.opts.Probe != nil {
+		a.opts.Probe(&cfg)
+	}
+	a.prober, err = probe.New(cfg)
 	if err != nil {
 		return err
 	}
-	a.mapSync = &mapSync{
-		m: a.netmap, ep: a.endpoint, peers: a.others, log: a.log,
-		known: func(name string) bool { _, ok := a.members.Resolve(name); return ok || name == a.name },
-		busy:  func() bool { return a.groups.Busy() },
-	}
+	a.mapSync = newMapSync(a.netmap, a.endpoint, a.opts.Identity.Settings.Site)
+	a.mapSync.peers, a.mapSync.known, a.mapSync.log = a.mapPeers, a.isMember, a.log
+	a.mapSync.siteOf = func(host string) string { return a.sites()[host] }
+	a.mapSync.busy = func() bool { return a.groups.Busy() }
 	a.endpoint.HandleStreams(lane.StreamMap, a.mapSync.serve)
 	return nil
 }
 
 func (a *Agent) openGroups() error {
+	watch := &observer{self: a.name, labels: a.sites, take: a.prober.Observe}
 	var err error
 	a.engine, err = exchange.New(exchange.Config{
-		Self: a.name,
-		Open: exchange.OpenOver(a.endpoint),
-		Path: a.path,
-		Log:  a.log,
+		Self:    a.name,
+		Open:    exchange.OpenOver(a.endpoint),
+		Path:    a.path,
+		Observe: watch.observe,
+		Site:    watch.site,
+		Log:     a.log,
 	})
 	if err != nil {
 		return err
@@ -301,7 +320,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() error { return a.groups.Run(ctx) })
 	tasks.Go(func() error { return a.prober.Run(ctx) })
 	tasks.Go(func() error { a.mapSync.run(ctx); return nil })
+	tasks.Go(func() error { a.pools.run(ctx); return nil })
 	tasks.Go(func() error { a.switches.run(ctx); return nil })
+	tasks.Go(func() error { a.warn(ctx); return nil })
 	tasks.Go(func() error { return a.joinSeeds(ctx) })
 	a.log.Info("agent is up", "host", a.name, "site", a.opts.Identity.Settings.Site,
 		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())

@@ -232,7 +232,7 @@ func TestMakePlanWithoutMap(t *testing.T) {
 	req := groupRequest("a", "b", "c")
 	for _, algorithm := range []string{"", "auto", "ring"} {
 		req.Algorithm = algorithm
-		p, info, err := makePlan(snap, mapErr, req)
+		p, info, err := planOver(shape{}, snap, mapErr, req)
 		if err != nil || info.Algorithm != "ring" || info.Bound != 0 {
 			t.Errorf("%q without a map: %+v, %v", algorithm, info, err)
 			continue
@@ -243,7 +243,7 @@ func TestMakePlanWithoutMap(t *testing.T) {
 	}
 	for _, algorithm := range []string{"min3", "magpie", "nonsense"} {
 		req.Algorithm = algorithm
-		if _, _, err := makePlan(snap, mapErr, req); err == nil || !strings.Contains(err.Error(), algorithm) {
+		if _, _, err := planOver(shape{}, snap, mapErr, req); err == nil || !strings.Contains(err.Error(), algorithm) {
 			t.Errorf("%q without a map: error %v, want one that names it", algorithm, err)
 		}
 	}

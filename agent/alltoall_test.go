@@ -61,7 +61,7 @@ func TestMakeAlltoallPlan(t *testing.T) {
 				if alg == "aapc" {
 					req.Options.Sync = "sender"
 				}
-				p, info, err := makePlan(even(hosts[:n]...), nil, req)
+				p, info, err := planOver(shape{}, even(hosts[:n]...), nil, req)
 				if err != nil {
 					t.Fatalf("seed %d: %q over %d hosts: %v", seed, alg, n, err)
 				}
@@ -84,12 +84,12 @@ func TestMakeAlltoallPlan(t *testing.T) {
 	// Without a map.
 	mapErr := errors.New("the map is empty")
 	req := alltoallRequest(1, hosts...)
-	if p, info, err := makePlan(even(hosts...), mapErr, req); err != nil || info.Algorithm != "shift" || plan.Verify(p, plan.Rules{}) != nil {
+	if p, info, err := planOver(shape{}, even(hosts...), mapErr, req); err != nil || info.Algorithm != "shift" || plan.Verify(p, plan.Rules{}) != nil {
 		t.Errorf("without a map: %+v, %v", info, err)
 	}
 	for _, alg := range []string{"aapc", "bruck", "min3"} {
 		req.Algorithm = alg
-		if _, _, err := makePlan(even(hosts...), mapErr, req); err == nil || !strings.Contains(err.Error(), alg) {
+		if _, _, err := planOver(shape{}, even(hosts...), mapErr, req); err == nil || !strings.Contains(err.Error(), alg) {
 			t.Errorf("%q without a map: error %v, want one that names it", alg, err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestGivenPlan(t *testing.T) {
 		if req.Plan, err = given.AppendJSON(nil); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		p, info, err := makePlan(even(hosts[:n]...), nil, req)
+		p, info, err := planOver(shape{}, even(hosts[:n]...), nil, req)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -146,7 +146,7 @@ func TestGivenPlan(t *testing.T) {
 				t.Fatalf("seed %d: transfer %d became %+v", seed, i, y)
 			}
 		}
-		if _, blind, err := makePlan(even(hosts[:n]...), errors.New("no map"), req); err != nil || blind.Bound != 0 || blind.Predicted != 0 {
+		if _, blind, err := planOver(shape{}, even(hosts[:n]...), errors.New("no map"), req); err != nil || blind.Bound != 0 || blind.Predicted != 0 {
 			t.Errorf("seed %d: without a map: %+v, %v", seed, blind, err)
 		}
 	}
@@ -179,13 +179,13 @@ func TestGivenPlanIsRefused(t *testing.T) {
 		if req.Plan, err = p.AppendJSON(nil); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = makePlan(even(req.Hosts...), nil, req)
+		_, _, err = planOver(shape{}, even(req.Hosts...), nil, req)
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("%s: error %v, want %q", tc.name, err, tc.says)
 		}
 	}
 	req := group.Request{Collective: plan.Alltoall, Hosts: hosts, Plan: []byte(`{"collective":`)}
-	if _, _, err := makePlan(even(hosts...), nil, req); err == nil {
+	if _, _, err := planOver(shape{}, even(hosts...), nil, req); err == nil {
 		t.Error("half a plan is taken")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,15 +18,19 @@ func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestFrames(t *testing.T) {
 	var buf bytes.Buffer
-	frames := [][]byte{{}, {1}, bytes.Repeat([]byte{7}, 300), bytes.Repeat([]byte{9}, 1<<20)}
-	for _, f := range frames {
-		if err := writeFrame(&buf, f); err != nil {
+	var frames mapSync
+	all := [][]byte{{}, {1}, bytes.Repeat([]byte{7}, 300), bytes.Repeat([]byte{9}, 1<<20)}
+	for _, f := range all {
+		if err := frames.write(&buf, f); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if sent, _ := frames.Bytes(); sent != uint64(buf.Len()) {
+		t.Errorf("%d bytes counted of %d", sent, buf.Len())
+	}
 	whole := bytes.Clone(buf.Bytes())
 	r := bufio.NewReader(&buf)
-	for i, want := range frames {
+	for i, want := range all {
 		if got, err := readFrame(r); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("frame %d: %d bytes, %v, want %d", i, len(got), err, len(want))
 		}
@@ -40,7 +45,7 @@ func TestFrames(t *testing.T) {
 	if _, err := readFrame(bufio.NewReader(bytes.NewReader(append(cut, 1, 2, 3)))); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("3 of 10 bytes: %v", err)
 	}
-	if _, err := readFrame(bufio.NewReader(bytes.NewReader(binary.AppendUvarint(nil, maxMapBytes+1)))); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readFrame(bufio.NewReader(bytes.NewReader(binary.AppendUvarint(nil, netmap.MaxMessage+1)))); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a frame that is too long: %v", err)
 	}
 }
@@ -49,52 +54,63 @@ func TestFrames(t *testing.T) {
 func TestStrangersRows(t *testing.T) {
 	now := time.Now()
 	estimate := netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: netmap.Mbps}
-	theirs, err := netmap.NewMap(netmap.MapConfig{Self: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stranger, err := netmap.NewMap(netmap.MapConfig{Self: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, err := netmap.NewMap(netmap.MapConfig{Self: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	members := map[string]bool{"a": true, "b": true}
+	theirs, stranger, mine := newMap(t, "b", nil), newMap(t, "x", nil), newMap(t, "a", func(n string) bool { return members[n] })
 	if err := errors.Join(theirs.Set("b", "a", estimate, now), stranger.Set("x", "a", estimate, now)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := theirs.Merge(stranger.Delta(nil, 0, now), now); err != nil {
-		t.Fatal(err)
+	for _, m := range []*netmap.Map{theirs, stranger} {
+		if urgent, err := m.Publish(now, false); !urgent || err != nil {
+			t.Fatal(urgent, err)
+		}
 	}
-	members := map[string]bool{"a": true, "b": true}
-	s := &mapSync{m: mine, known: func(n string) bool { return members[n] }, log: discardLog()}
-	delta, err := netmap.AppendDelta(nil, theirs.Delta(mine.Digest(), 0, now))
+	compare(t, theirs, stranger, now)
+	compare(t, mine, theirs, now)
+	if got := mine.Reporters(); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("after the exchange: rows of %v, want b's and not x's", got)
+	}
+	s := newMapSync(mine, nil, "")
+	s.known = func(n string) bool { return members[n] }
+	delete(members, "b")
+	s.forgetStrangers()
+	if got := mine.Reporters(); len(got) != 0 {
+		t.Errorf("b is no member any more, and still there: %v", got)
+	}
+}
+
+func newMap(t *testing.T, self string, member func(string) bool) *netmap.Map {
+	t.Helper()
+	m, err := netmap.NewMap(netmap.MapConfig{Self: self, Member: member})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wire bytes.Buffer
-	if err := writeFrame(&wire, delta); err != nil {
-		t.Fatal(err)
+	return m
+}
+
+// compare makes one round between two maps.
+func compare(t *testing.T, a, b *netmap.Map, now time.Time) {
+	t.Helper()
+	r, request := a.Start("b", now)
+	for range maxMapRequests {
+		answer, _, fault, err := b.Answer("a", request, now)
+		if fault != nil || err != nil {
+			t.Fatal(fault, err)
+		}
+		if request, fault, err = r.Next(answer, now); fault != nil || err != nil {
+			t.Fatal(fault, err)
+		}
+		if request == nil {
+			return
+		}
 	}
-	if err := s.merge(bufio.NewReader(&wire), "b"); err != nil {
-		t.Fatal(err)
-	}
-	if d := mine.Digest(); d["b"] == 0 || d["x"] != 0 {
-		t.Errorf("after the merge: %v, want b's rows and not x's", d)
-	}
-	delete(members, "b")
-	s.forgetStrangers()
-	if d := mine.Delta(nil, 0, now); d.Entries() != 0 {
-		t.Errorf("b is no member any more, and still there: %v", d)
-	}
+	t.Fatal("the round does not end")
 }
 
 func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{3, 1, 2, 3})
 	f.Add(bytes.Repeat([]byte{0xff}, 11))
-	f.Add(binary.AppendUvarint(nil, maxMapBytes))
+	f.Add(binary.AppendUvarint(nil, netmap.MaxMessage))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		b, err := readFrame(bufio.NewReader(bytes.NewReader(in)))
 		if err != nil {
@@ -104,7 +120,7 @@ func FuzzReadFrame(f *testing.F) {
 			t.Fatalf("%d bytes out of %d", len(b), len(in))
 		}
 		var again bytes.Buffer
-		if err := writeFrame(&again, b); err != nil {
+		if err := new(mapSync).write(&again, b); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := readFrame(bufio.NewReader(&again)); err != nil || !bytes.Equal(b, c) {

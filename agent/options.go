@@ -12,6 +12,7 @@ import (
 
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe"
 )
 
 // Options are what an agent runs with. Only Identity is required.
@@ -21,6 +22,10 @@ type Options struct {
 	// Conn is the socket for everything between agents; the agent owns it. Nil opens
 	// the UDP address Identity.Settings.Bind.
 	Conn net.PacketConn
+	// OpenSocket opens a further socket, for a lane beside the first to some host: a network
+	// that holds each flow tells flows by their sockets. Nil binds a port that is free, at the
+	// address of Identity.Settings.Bind; where Conn is given, all lanes share that.
+	OpenSocket func() (net.PacketConn, error)
 	// Advertise is where other agents reach this one. Zero means
 	// Identity.Settings.Advertise, or else the socket's own address, or else, where the
 	// socket listens on every address, the one that leads to the seeds.
@@ -40,6 +45,11 @@ type Options struct {
 	ProbeInterval time.Duration
 	// ProbeShare is the share of a link that probes may take in the long run. Zero means 0.01.
 	ProbeShare float64
+	// ProbeCap is how many bytes of probes this host may send in an hour. Zero means 256 MiB,
+	// less than zero no cap.
+	ProbeCap int64
+	// Probe changes how the agent measures, for tests and benchmarks. Nil changes nothing.
+	Probe func(*probe.Config)
 	// Switches is the switch-tree file (docs/formats.md) of this host's site, which makes plans
 	// that suit it. Nil: a site is taken for one switch.
 	Switches []byte
@@ -90,6 +100,10 @@ func (o *Options) complete() error {
 	if o.MapWait == 0 {
 		o.MapWait = 10 * time.Second
 	}
+	if o.OpenSocket == nil && o.Conn == nil {
+		bind := o.Identity.Settings.Bind
+		o.OpenSocket = func() (net.PacketConn, error) { return openFurther(bind) }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -110,6 +124,15 @@ func openSocket(bind string) (net.PacketConn, error) {
 		return nil, fmt.Errorf("socket on %s: %w; choose another with --bind", bind, err)
 	}
 	return conn, nil
+}
+
+// openFurther binds a free UDP port at the address that the identity says.
+func openFurther(bind string) (net.PacketConn, error) {
+	host := ""
+	if ap, err := netip.ParseAddrPort(bind); err == nil && !ap.Addr().IsUnspecified() {
+		host = ap.Addr().String()
+	}
+	return openSocket(net.JoinHostPort(host, "0"))
 }
 
 // advertised finds the address at which others reach this agent.

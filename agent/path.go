@@ -14,13 +14,7 @@ const minPathRTT = 2 * time.Millisecond
 
 // path is what the map knows of the way to host, for the engine.
 func (a *Agent) path(host string) exchange.Path {
-	k := a.current()
-	self, ok := k.index[a.name]
-	to, alive := k.index[host]
-	if !ok || !alive {
-		return exchange.Path{}
-	}
-	e := k.full().Estimate(self, to)
+	e, _ := a.believedEstimate(a.name, host)
 	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
 		return exchange.Path{}
 	}

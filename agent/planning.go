@@ -28,7 +28,7 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 		snap, mapErr = a.waitForMap(ctx, r.Hosts)
 	}
 	begun := time.Now()
-	made, info, err := makePlan(snap, mapErr, r)
+	made, info, err := planOver(a.shape(snap.Hosts()), snap, mapErr, r)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
@@ -53,8 +53,9 @@ func exchangeID(id group.ID, seq uint64) exchange.ID {
 	return x
 }
 
-// What an operation without an algorithm runs: an allgather the first, an alltoall what the
-// simulator finds fastest (see maxCompared); and without a map the others, which need none.
+// What an operation without an algorithm runs: an allgather the first, or what the simulator
+// finds fastest where switch trees are declared, an alltoall that always
+// (see maxCompared); and without a map the others, which need none.
 const (
 	allgatherDefault  = "min3"
 	allgatherFallback = "ring"
@@ -67,9 +68,25 @@ const (
 // which bounds how many partners a host has at a time.
 const maxCompared = 64
 
-// makePlan plans r over snap. Without a complete map (mapErr) the default gives way to the
-// fallback; an algorithm that was asked for by name does not.
-func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan, group.Planned, error) {
+// A shape is what is known of how hosts hang together.
+type shape struct {
+	tree     *pools.Tree      // of these hosts; nil: to be made from the snapshot
+	switches []*plan.Topology // declared, of whole sites
+}
+
+// shape returns what this agent knows of hosts.
+func (a *Agent) shape(hosts []netmap.Host) shape {
+	sh := shape{tree: a.pools.of(hosts)}
+	trees, _ := a.switches.current()
+	for _, t := range trees {
+		sh.switches = append(sh.switches, t.Topology)
+	}
+	return sh
+}
+
+// planOver plans r over snap and the shape of its hosts. Without a complete map
+// (mapErr) the default gives way to the fallback; an algorithm that was asked for by name does not.
+func planOver(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan, group.Planned, error) {
 	options, err := tuning(r.Options)
 	if err != nil {
 		return nil, group.Planned{}, err
@@ -81,7 +98,12 @@ func makePlan(snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan,
 	case mapErr != nil:
 		return blindPlan(p, mapErr, r.Algorithm)
 	}
-	if p.Tree, err = pools.Build(snap, pools.Config{}); err != nil {
+	if p.Tree = sh.tree; p.Tree == nil {
+		if p.Tree, err = pools.Build(snap, pools.Config{}); err != nil {
+			return nil, group.Planned{}, err
+		}
+	}
+	if err := p.Declare(sh.switches...); err != nil {
 		return nil, group.Planned{}, err
 	}
 	c, err := choose(p, r.Algorithm)
@@ -109,10 +131,14 @@ func choose(p *planner.Problem, name string) (*planner.Choice, error) {
 	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
 	if name == "" || name == planner.Auto {
 		switch {
-		case p.Collective != plan.Alltoall:
+		case p.Collective != plan.Alltoall && p.Topology == nil && len(p.LANs) == 0:
 			name = allgatherDefault
 		case p.Snapshot.N() <= maxCompared:
 			return planner.Choose(p, chunk, nil)
+		case p.Collective != plan.Alltoall && p.Topology != nil:
+			name = "lr3"
+		case p.Collective != plan.Alltoall:
+			name = "min3+ring"
 		case len(p.Tree.Leaves()) == 1:
 			name = "aapc"
 		default:
@@ -191,14 +217,15 @@ func (a *Agent) waitForMap(ctx context.Context, hosts []string) (*netmap.Snapsho
 	}
 }
 
-// snapshotOf returns the map of the hosts in order, with gaps predicted.
+// snapshotOf returns the map of the hosts in order, with gaps predicted, and with pairs that were
+// measured before their link changed corrected by those that were measured since.
 func (a *Agent) snapshotOf(names []string) *netmap.Snapshot {
 	sites := a.sites()
 	hosts := make([]netmap.Host, len(names))
 	for i, n := range names {
 		hosts[i] = netmap.Host{Name: n, Site: sites[n]}
 	}
-	return netmap.Predict(a.netmap.Snapshot(hosts, time.Now()))
+	return netmap.Predict(netmap.Freshen(a.netmap.Snapshot(hosts, time.Now())))
 }
 
 // complete reports the first pair that is neither measured nor predicted.

@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -19,16 +17,16 @@ import (
 	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/agent/membership"
-	"github.com/gridagent/gridagent/pools"
+	"github.com/gridagent/gridagent/probe"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // A service answers the local API. The groups' part of it is in ranks.go and collectives.go.
 type service struct {
-	apiv1connect.UnimplementedAgentServiceHandler // until all of the methods exist
-
 	a   *Agent
 	ctx context.Context // ends with the agent's Run
+
+	watchers poolWatchers
 
 	mu    sync.Mutex // guards ranks
 	ranks map[rankKey]*session
@@ -60,6 +58,10 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 	r.RefusedConnections = a.refused.count
 	a.refused.mu.Unlock()
 	r.SocketReceiveBuffer, r.SocketSendBuffer = socketBuffers(a.socket)
+	r.ProbeCost = probeCost(a.prober.Cost())
+	r.PoolsEpoch = a.pools.current().tree.Epoch
+	r.MapBytesSent, r.MapBytesReceived = a.mapSync.Bytes()
+	r.Warnings = a.Warnings()
 	for _, g := range a.groups.Status() {
 		gs := &apiv1.GroupStatus{Job: g.Job, Ranks: uint32(g.Ranks), State: g.State}
 		for _, rank := range g.LocalRanks {
@@ -68,6 +70,16 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 		r.Groups = append(r.Groups, gs)
 	}
 	return connect.NewResponse(r), nil
+}
+
+func probeCost(c probe.Cost) *apiv1.ProbeCost {
+	out := &apiv1.ProbeCost{Share: c.Share, BytesPerHourCap: uint64(c.HourlyCap), BytesLastHour: uint64(c.LastHour)}
+	for _, l := range c.Links {
+		out.Links = append(out.Links, &apiv1.LinkCost{
+			FromSite: l.From, ToSite: l.To, CapacityMbps: l.Capacity.Mbps(), BytesLastHour: uint64(l.LastHour),
+		})
+	}
+	return out
 }
 
 // duration converts seconds as a client gave them; what names them in the error. What
@@ -126,29 +138,13 @@ func (s *service) Map(_ context.Context, req *connect.Request[apiv1.MapRequest])
 	snap := k.snap
 	measured, _, total := coverage(snap)
 	if req.Msg.Predict {
-		snap = netmap.Predict(snap)
+		snap = netmap.Predict(netmap.Freshen(snap))
 	}
 	b, err := netmap.AppendMatrix(nil, snap, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: uint32(measured), PairsTotal: uint32(total)}), nil
-}
-
-func (s *service) Pools(_ context.Context, req *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {
-	snap := netmap.Predict(s.a.current().snap)
-	if err := complete(snap); err != nil {
-		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("no pool tree yet: %w; try again in a few seconds", err))
-	}
-	tree, err := pools.Build(snap, pools.Config{Criterion: pools.Criterion(req.Msg.Criterion)})
-	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	b, err := json.Marshal(tree)
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&apiv1.PoolsResponse{TreeJson: bytes.TrimSpace(b), Rendered: tree.String(), Epoch: snap.Epoch()}), nil
 }
 
 func (s *service) Leave(context.Context, *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {

@@ -2,9 +2,12 @@ package agent
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -71,5 +74,38 @@ func TestTreeDoubt(t *testing.T) {
 func TestTreeDigest(t *testing.T) {
 	if treeDigest(nil) != 0 || treeDigest([]byte{}) == 0 || treeDigest([]byte("a")) == treeDigest([]byte("b")) {
 		t.Error("digests do not tell files apart, or no file from one")
+	}
+}
+
+// TestPlansKnowSwitches: hosts scattered over two switches are joined by a ring that crosses between
+// the switches once each way, if their tree is declared; by itself an allgather takes no such care.
+func TestPlansKnowSwitches(t *testing.T) {
+	var hosts []string
+	tree := `{"switches":["s0","s1"],"links":[["s0","s1"]],"hosts":{`
+	for i := range 8 {
+		hosts = append(hosts, fmt.Sprintf("a%d", i))
+		tree += fmt.Sprintf(`%s"a%d":"s%d"`, map[bool]string{true: ","}[i > 0], i, i%2)
+	}
+	topo, err := plan.ParseTopology([]byte(tree + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := group.Request{Collective: plan.Allgather, Hosts: hosts, Sizes: slices.Repeat([]int64{64 << 10}, len(hosts))}
+	crossings := func(sh shape) (n int, algorithm string) {
+		p, info, err := planOver(sh, even(hosts...), nil, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tr := range p.Transfers {
+			if tr.Src%2 != tr.Dst%2 {
+				n += len(tr.Blocks)
+			}
+		}
+		return n, info.Algorithm
+	}
+	blind, _ := crossings(shape{})
+	known, algorithm := crossings(shape{switches: []*plan.Topology{topo}})
+	if known > 2*len(hosts) || blind <= known {
+		t.Errorf("%s passes %d blocks between the switches, want at most %d; without the tree %d do", algorithm, known, 2*len(hosts), blind)
 	}
 }

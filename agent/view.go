@@ -50,6 +50,16 @@ func (a *Agent) probePeers() []probe.Peer {
 	return out
 }
 
+// mapPeers are the other members that are believed alive, as maps call them.
+func (a *Agent) mapPeers() []netmap.Host {
+	peers := a.probePeers()
+	out := make([]netmap.Host, len(peers))
+	for i, p := range peers {
+		out[i] = netmap.Host{Name: p.Name, Site: p.Site}
+	}
+	return out
+}
+
 // sites returns the site label of every member.
 func (a *Agent) sites() map[string]string {
 	out := make(map[string]string)
@@ -60,13 +70,41 @@ func (a *Agent) sites() map[string]string {
 	return out
 }
 
-// A knownMap is a snapshot with an index by name, kept until the map changes.
+// isMember reports whether host is a member of the cluster, alive or not.
+func (a *Agent) isMember(host string) bool {
+	_, ok := a.members.Resolve(host)
+	return ok || host == a.name
+}
+
+// mapSignature is the purpose of the signatures on rows of the map.
+const mapSignature = "map rows"
+
+// openNetmap makes the map. What this host measures it signs, and it believes of others
+// what they have signed: rows reach it by way of third hosts.
+func (a *Agent) openNetmap() error {
+	signer := a.opts.Identity.Signer()
+	var err error
+	a.netmap, err = netmap.NewMap(netmap.MapConfig{
+		Self:       a.name,
+		Member:     a.isMember,
+		Credential: signer.Credential(),
+		Sign: func(message []byte) ([]byte, error) {
+			return signer.Sign(mapSignature, message)
+		},
+		Verify: func(host string, credential, message, signature []byte) error {
+			return signer.Verify(mapSignature, host, credential, message, signature)
+		},
+	})
+	return err
+}
+
+// A knownMap is a snapshot of all live hosts, kept until the map changes. It takes n²
+// estimates: it is for who wants to see them all. Who asks for one pair uses
+// [Agent.knownEstimate], who plans for a group [Agent.snapshotOf].
 type knownMap struct {
 	epoch uint64
 	hosts string
 	snap  *netmap.Snapshot
-	index map[string]int
-	full  func() *netmap.Snapshot // snap with gaps predicted, made when first asked for
 }
 
 // current returns the map of all live hosts, without predictions.
@@ -79,29 +117,44 @@ func (a *Agent) current() *knownMap {
 	}
 	sites := a.sites()
 	hosts := make([]netmap.Host, len(names))
-	index := make(map[string]int, len(names))
 	for i, n := range names {
 		hosts[i] = netmap.Host{Name: n, Site: sites[n]}
-		index[n] = i
 	}
 	snap := a.netmap.Snapshot(hosts, time.Now())
-	k = &knownMap{
-		epoch: snap.Epoch(), hosts: key, snap: snap, index: index,
-		full: sync.OnceValue(func() *netmap.Snapshot { return netmap.Predict(snap) }),
-	}
+	k = &knownMap{epoch: snap.Epoch(), hosts: key, snap: snap}
 	a.known.Store(k)
 	return k
 }
 
+// knownEstimate returns what is measured of a pair.
 func (a *Agent) knownEstimate(from, to string) (netmap.Estimate, bool) {
-	k := a.current()
-	i, ok := k.index[from]
-	j, ok2 := k.index[to]
-	if !ok || !ok2 {
-		return netmap.Estimate{}, false
+	return a.netmap.Lookup(from, to, time.Now())
+}
+
+// guesser keeps what predictions are made from for a few seconds.
+type guesser struct {
+	mu        sync.Mutex // guards the fields below
+	at        time.Time
+	predictor *netmap.Predictor
+}
+
+// guessEvery bounds what gathering all measured pairs costs.
+const guessEvery = 5 * time.Second
+
+// believedEstimate is knownEstimate with a bandwidth predicted where none was measured.
+func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
+	e, ok := a.knownEstimate(from, to)
+	if e.Has(netmap.FieldBandwidth) || !e.Has(netmap.FieldLatency) {
+		return e, ok
 	}
-	e := k.snap.Estimate(i, j)
-	return e, e.Known != 0
+	g := &a.guesses
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, sites := time.Now(), a.sites()
+	if g.predictor == nil || now.Sub(g.at) >= guessEvery {
+		g.predictor, g.at = a.netmap.Predictor(sites, now), now
+	}
+	return g.predictor.Fill(e, sites[from], sites[to]), true
 }
 
 // latencyFrom estimates the one-way latency from host: half of the measured round

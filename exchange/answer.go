@@ -61,11 +61,7 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 	case frameHave:
 		return x.had(p, f)
 	case frameGot:
-		if err := l.win.answered(int64(f.number), time.Now()); err != nil {
-			return err
-		}
-		p.cond.Broadcast()
-		return nil
+		return x.got(p, l, int64(f.number))
 	case frameEnd:
 		if p.asker == l {
 			p.asker = nil
@@ -82,6 +78,19 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 		return nil
 	}
 	return fmt.Errorf("%w: kind %#02x in an answer", errMalformed, f.kind)
+}
+
+// got takes the peer's answer that it has read bytes of l's chunks in all. Its error is
+// errMalformed. It needs x.mu.
+func (x *run) got(p *peer, l *outLane, bytes int64) error {
+	now := time.Now()
+	if l.win != nil || l.meter == nil { // a nil window says that nobody has asked
+		if err := l.win.answered(bytes, now); err != nil {
+			return err
+		}
+		p.cond.Broadcast()
+	}
+	return l.meter.answered(bytes, now)
 }
 
 // confirm completes s: its receiver has everything. It needs x.mu.

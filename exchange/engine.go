@@ -34,6 +34,13 @@ type Config struct {
 	Lanes func(host string) int
 	// Path tells what is known of the way to host, see [Path]. Nil means nothing.
 	Path func(host string) Path
+	// Observe takes what the lanes of this host carry, about once a second for each while
+	// an exchange runs, and at its end. Each exchange has a goroutine of its own that calls
+	// it, and it must not block. Nil means that nothing is measured.
+	Observe func(Sample)
+	// Site names what the way to host shares with others that have the same name, for
+	// [Sample.SiteLanes]. It must not block. Nil means that each host stands alone.
+	Site func(host string) string
 	// MaxTransit bounds the memory, in bytes, for blocks that are only forwarded, over
 	// all parts that run. Zero means 1 GiB. A part that needs more is refused.
 	MaxTransit int64
@@ -59,6 +66,8 @@ type Engine struct {
 	outcomes map[ID]outcome
 	order    []ID // of outcomes, a ring once it is full
 	oldest   int  // in order
+
+	flows flows
 }
 
 // An expectation is an exchange that has streams here but has not started.
@@ -83,6 +92,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if cfg.Path == nil {
 		cfg.Path = func(string) Path { return Path{} }
+	}
+	if cfg.Site == nil {
+		cfg.Site = func(host string) string { return host }
 	}
 	if cfg.MaxTransit == 0 {
 		cfg.MaxTransit = 1 << 30

@@ -24,14 +24,15 @@ type outLane struct {
 	stream Stream
 	broken bool    // guarded by run.mu
 	win    *window // nil: none
+	meter  *meter  // nil: nobody wants to know
 }
 
 // lane serves one lane to p until nothing is left to send there or the run ends.
-func (x *run) lane(p *peer, n int) {
+func (x *run) lane(p *peer, n int, m *meter) {
 	pause := minPause
 	for x.awaitWork(p) {
 		began := time.Now()
-		err := x.drive(p, n)
+		err := x.drive(p, n, m)
 		if err == nil || p.ctx.Err() != nil {
 			return
 		}
@@ -79,12 +80,12 @@ func (x *run) awaitWork(p *peer) bool {
 
 // drive opens a stream and writes to it. It returns nil when nothing is left for p or
 // the run has ended, and otherwise the reason why the stream broke.
-func (x *run) drive(p *peer, n int) error {
+func (x *run) drive(p *peer, n int, m *meter) error {
 	s, err := x.eng.cfg.Open(p.ctx, p.name, n)
 	if err != nil {
 		return err
 	}
-	l := &outLane{n: n, stream: s, win: newWindow(x.eng.cfg.Path(p.name), x.part.Chunk)}
+	l := &outLane{n: n, stream: s, win: newWindow(x.eng.cfg.Path(p.name), x.part.Chunk), meter: m}
 	stop := context.AfterFunc(p.ctx, func() {
 		s.SetReadDeadline(time.Unix(1, 0)) // long past
 		s.SetWriteDeadline(time.Now().Add(grace))
@@ -120,7 +121,7 @@ var errAnswers = errors.New("answers have stopped")
 // write writes what is next until there is nothing more or the stream breaks.
 func (x *run) write(p *peer, l *outLane) error {
 	buf := header{id: x.part.ID, lane: l.n}.appendTo(make([]byte, 0, coalesce+maxFrame))
-	if l.win != nil {
+	if x.ask(l) {
 		buf = (&frame{kind: frameTell}).appendTo(buf)
 	}
 	if _, err := l.stream.Write(buf); err != nil {
@@ -149,7 +150,7 @@ func (x *run) write(p *peer, l *outLane) error {
 			_, err = l.stream.Write(f.appendTo(buf[:0]))
 		}
 		if w.sb != nil {
-			x.written(w.sb.s, err)
+			x.written(l, &w, err)
 		}
 		if err != nil {
 			return err

@@ -84,14 +84,15 @@ type quicGrid struct {
 	stop     func()
 }
 
-func newQUICGrid(t testing.TB, hosts []string, listen func(host string) net.PacketConn, lanes int) *quicGrid {
+func newQUICGrid(t testing.TB, hosts []string, listen func(host string) net.PacketConn, lanes int, edits ...edit) *quicGrid {
 	t.Helper()
 	g := &quicGrid{fakeGrid: fakeGrid{engines: make(map[string]*Engine)}, eps: make(map[string]*lane.Endpoint)}
 	ca := newAuthority(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, h := range hosts {
-		ep, err := lane.New(lane.Config{
+		cfg := Config{Self: h, Lanes: func(string) int { return lanes }}
+		edge := lane.Config{
 			Conn: listen(h), Credentials: ca.credentials(t, h),
 			Resolve: func(name string) (net.Addr, bool) {
 				to, ok := g.eps[name]
@@ -100,15 +101,22 @@ func newQUICGrid(t testing.TB, hosts []string, listen func(host string) net.Pack
 				}
 				return to.Addr(), true
 			},
+		}
+		for _, edit := range edits {
+			edit(&cfg, &edge)
+		}
+		ep, err := lane.New(edge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Open = OpenOver(ep)
+		e, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ep.HandleStreams(lane.StreamData, func(ctx context.Context, s *lane.Stream) {
+			e.Accept(ctx, s.Peer.Name, slowReader{laneStream{s}, &g.fakeGrid})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := New(Config{Self: h, Open: OpenOver(ep), Lanes: func(string) int { return lanes }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ep.HandleStreams(lane.StreamData, e.AcceptLane)
 		g.eps[h], g.engines[h] = ep, e
 	}
 	for _, ep := range g.eps {
@@ -116,6 +124,20 @@ func newQUICGrid(t testing.TB, hosts []string, listen func(host string) net.Pack
 	}
 	g.stop = func() { cancel(); running.Wait() }
 	return g
+}
+
+// A slowReader reads as slowly as its grid's lag wants.
+type slowReader struct {
+	laneStream
+	grid *fakeGrid
+}
+
+func (s slowReader) Read(p []byte) (int, error) {
+	if s.grid.lag == nil {
+		return s.laneStream.Read(p)
+	}
+	s.grid.lag()
+	return s.laneStream.Read(p[:min(len(p), 8<<10)])
 }
 
 // star is one site per host, every pair linked by link.
@@ -135,14 +157,14 @@ func star(hosts int, link gridnet.Link) gridnet.Config {
 }
 
 // overGridnet runs f over the network of cfg in virtual time.
-func overGridnet(t *testing.T, cfg gridnet.Config, lanes int, f func(*testing.T, *gridnet.Network, *quicGrid)) {
+func overGridnet(t *testing.T, cfg gridnet.Config, lanes int, f func(*testing.T, *gridnet.Network, *quicGrid), edits ...edit) {
 	t.Helper()
 	var hosts []string
 	for _, s := range cfg.Sites {
 		hosts = append(hosts, s.Hosts...)
 	}
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
-		g := newQUICGrid(t, hosts, func(h string) net.PacketConn { return gridtest.Listen(t, n, h) }, lanes)
+		g := newQUICGrid(t, hosts, func(h string) net.PacketConn { return gridtest.Listen(t, n, h) }, lanes, edits...)
 		f(t, n, g)
 		g.stop()
 	})
@@ -327,14 +349,18 @@ func told(err, cause error) bool {
 	return errors.As(err, &pe) && strings.Contains(pe.Reason, cause.Error())
 }
 
-// BenchmarkLoopback moves one block of 64 MiB between two engines over real sockets.
+// BenchmarkLoopback moves one block of 64 MiB between two engines over real sockets, without
+// samples and with.
 func BenchmarkLoopback(b *testing.B) {
 	for _, chunk := range []int{4 << 10, 32 << 10, 128 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("chunk=%dKiB", chunk>>10), func(b *testing.B) { benchmarkLoopback(b, chunk) })
+		b.Run(fmt.Sprintf("chunk=%dKiB,observed", chunk>>10), func(b *testing.B) {
+			benchmarkLoopback(b, chunk, func(c *Config, _ *lane.Config) { c.Observe = func(Sample) {} })
+		})
 	}
 }
 
-func benchmarkLoopback(b *testing.B, chunk int) {
+func benchmarkLoopback(b *testing.B, chunk int, edits ...edit) {
 	hosts := hostNames(2)
 	g := newQUICGrid(b, hosts, func(string) net.PacketConn {
 		c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -342,7 +368,7 @@ func benchmarkLoopback(b *testing.B, chunk int) {
 			b.Fatal(err)
 		}
 		return c
-	}, 1)
+	}, 1, edits...)
 	defer g.stop()
 	const size = 64 << 20
 	pl := newPlanner(plan.Allgather, 2)

@@ -70,7 +70,8 @@ func (x *run) verdict() *outcome {
 func (x *run) receive(p *peer, r frameReader, s Stream) {
 	var f frame
 	var out []byte // answers, reused
-	tell, got := false, 0
+	tell := &teller{w: s}
+	r.part = tell.part
 	for {
 		err := r.next(&f)
 		if err == nil {
@@ -79,10 +80,9 @@ func (x *run) receive(p *peer, r frameReader, s Stream) {
 		switch {
 		case err != nil:
 		case f.kind == frameTell:
-			tell = true
-		case f.kind == frameChunk && tell:
-			got += f.n
-			out = (&frame{kind: frameGot, number: got}).appendTo(out)
+			tell.on = true
+		case f.kind == frameChunk:
+			out = tell.chunk(f.n, out)
 		}
 		if err == nil && len(out) > 0 {
 			_, err = s.Write(out)
@@ -161,7 +161,7 @@ func (m *memory) receive(r frameReader, off int64, size int) (uint32, error) {
 	var c uint32
 	for n := 0; n < size; {
 		piece := m.at(off+int64(n), size-n)
-		if err := r.full(piece); err != nil {
+		if err := r.chunk(piece, n); err != nil {
 			return 0, err
 		}
 		c = crc32.Update(c, castagnoli, piece)

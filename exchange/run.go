@@ -38,6 +38,7 @@ type run struct {
 	waiting map[milestone][]*send   // by what they wait for
 	tokens  map[milestone]*incoming // tokens that are to arrive
 	claims  *sync.Cond              // on mu: a claimed entry has arrived or was given up
+	meters  []*meter                // of the lanes, if somebody wants samples
 }
 
 // A block is a block's state at this host.
@@ -121,8 +122,14 @@ func (x *run) execute(caller context.Context) error {
 			continue
 		}
 		for n := range min(max(x.eng.cfg.Lanes(p.name), 1), maxLane+1) {
-			x.writers.Go(func() { x.lane(p, n) })
+			m := x.meter(p, n)
+			x.writers.Go(func() { x.lane(p, n, m) })
 		}
+	}
+	observed := make(chan struct{})
+	var observer sync.WaitGroup
+	if len(x.meters) > 0 {
+		observer.Go(func() { x.observe(observed) })
 	}
 	x.mu.Unlock()
 
@@ -147,6 +154,8 @@ func (x *run) execute(caller context.Context) error {
 	x.mu.Unlock()
 	x.cancel(nil)
 	x.writers.Wait()
+	close(observed)
+	observer.Wait()
 	x.readers.Wait()
 	return err
 }

@@ -121,6 +121,7 @@ func (x *run) next(p *peer, l *outLane) work {
 			}
 		}
 		if l.win.full() {
+			l.meter.enter(held, time.Now())
 			p.cond.Wait() // for the answer to a chunk
 			continue
 		}
@@ -128,6 +129,7 @@ func (x *run) next(p *peer, l *outLane) work {
 			return w
 		}
 		began := time.Now()
+		l.meter.enter(starved, began)
 		p.cond.Wait()
 		p.stats.Starved += time.Since(began)
 	}
@@ -176,7 +178,9 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 		w.crc = true
 	}
 	n := int64(b.size(i, x.part.Chunk))
-	l.win.wrote(int(n), time.Now())
+	now := time.Now()
+	l.win.wrote(int(n), now)
+	l.meter.wrote(int(n), now)
 	if again {
 		p.stats.Resent += n
 	} else {
@@ -186,11 +190,15 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 	return w
 }
 
-// written notes that a lane has written an entry of s, or has failed to.
-func (x *run) written(s *send, err error) {
+// written notes that l has written an entry, or has failed to.
+func (x *run) written(l *outLane, w *work, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	s := w.sb.s
 	s.writing--
+	if err == nil && w.kind == frameChunk {
+		l.meter.handed(time.Now())
+	}
 	if err == nil && s.unsent == 0 && s.writing == 0 {
 		x.departed(s)
 	}

@@ -30,7 +30,8 @@ import (
 //	leftSeen  0x17 · transfer          likewise for left
 //	have      0x13 · block number · first · count    entries that need not be sent again
 //	end       0x14                     of the answer to ask
-//	got       0x16 · bytes             of the stream's chunks that were read, in all
+//	got       0x16 · bytes             of the stream's chunks that were read, in all:
+//	                                   after each chunk, and while one takes long
 //	complete  0x15                     the part that runs here is complete: all is done and seen
 //
 //	both
@@ -116,11 +117,12 @@ const readAhead = 256
 
 // A frameReader reads headers and frames from a stream.
 type frameReader struct {
-	br *bufio.Reader
+	br   *bufio.Reader
+	part func(bytes int) error // called while the bytes of a chunk come; nil for nobody
 }
 
 func newFrameReader(r io.Reader) frameReader {
-	return frameReader{bufio.NewReaderSize(r, readAhead)}
+	return frameReader{br: bufio.NewReaderSize(r, readAhead)}
 }
 
 // uvarint reads a number of at most maxNumber.
@@ -170,10 +172,30 @@ func (r frameReader) header() (header, error) {
 	return h, nil
 }
 
-// full reads exactly len(p) bytes: of a chunk, after its frame.
+// full reads exactly len(p) bytes.
 func (r frameReader) full(p []byte) error {
 	_, err := io.ReadFull(r.br, p)
 	return noEOF(err)
+}
+
+// chunk reads exactly len(p) bytes of a chunk, of which done were read before.
+func (r frameReader) chunk(p []byte, done int) error {
+	if r.part == nil {
+		return r.full(p)
+	}
+	for n := 0; n < len(p); {
+		k, err := r.br.Read(p[n:])
+		if n += k; n == len(p) {
+			return nil // an error that came with the last byte will come again
+		}
+		if err != nil {
+			return noEOF(err)
+		}
+		if err := r.part(done + n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // skip drops n bytes.

@@ -26,6 +26,7 @@ type costs struct {
 
 	latency []ticks              // [to*n+from]
 	rate    []netmap.BytesPerSec // [to*n+from]
+	gaps    []bool               // [to*n+from], whether g(m) is known and not taken for m/B
 	uniform []ticks              // [to*n+from], transfer times; nil where sizes differ
 }
 
@@ -41,6 +42,7 @@ func newCosts(s *netmap.Snapshot, sizes []int64) (*costs, error) {
 		next:    make([]int32, n),
 		latency: make([]ticks, n*n),
 		rate:    make([]netmap.BytesPerSec, n*n),
+		gaps:    make([]bool, n*n),
 	}
 	c.order(sizes)
 	if c.sizes[0] < 0 {
@@ -115,6 +117,8 @@ func (c *costs) measure(from, to int) (longest float64, err error) {
 		}
 	}
 	c.rate[to*c.n+from] = e.Bandwidth
+	_, modelled := c.snap.LogP(from, to)
+	c.gaps[to*c.n+from] = modelled || e.Has(netmap.FieldGap)
 	moving := float64(largest) / float64(e.Bandwidth)
 	return max(e.Latency.Seconds()+moving, gap.Seconds(), overhead.Seconds()), nil
 }
@@ -144,8 +148,8 @@ func (c *costs) transfer(from, to, slot int) ticks {
 
 // gap returns g(m) of equations 2 and 3: the measured gap, or size/B where there is none.
 func (c *costs) gap(from, to, slot int) ticks {
-	if e := c.snap.Estimate(from, to); e.Has(netmap.FieldGap) {
-		return c.of(e.Gap)
+	if c.gaps[to*c.n+from] {
+		return c.of(c.snap.Gap(from, to, c.sizes[slot]))
 	}
 	return c.moving(c.rate[to*c.n+from], c.sizes[slot])
 }

@@ -6,72 +6,189 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// bootstrapTime bounds the burst on slow links: what a link may carry of probes at
-// once is never more than it carries in this time. It lets every pair of two sites
-// with 8 hosts each be measured once over 1.16 Mbit/s (64 × 21 kB).
-const bootstrapTime = 12 * time.Second
-
-// A use is what bytes are spent on.
+// A use is what bytes are spent on. Each has a part of the allowance that is sure.
 type use int
 
 const (
-	first use = iota // of a pair that was never measured
-	again            // of a pair that was
+	first  use = iota // of a pair that was never measured
+	watch             // a short train that looks whether a link is as it was
+	again             // what is measured again at length: bulks, capacity, LogP; inside a site all
+	urgent            // a second opinion where a reading and an estimate disagree
 	uses
 )
 
+// useNames are the uses in messages.
+var useNames = [uses]string{"first", "watch", "again", "urgent"}
+
+// parts is what each use is sure of; what one has no need of goes to the others. Most is
+// for watch: a change that nobody sees costs more than an estimate that is a little off.
+var parts = [uses]float64{first: 0.05, watch: 0.65, again: 0.15, urgent: 0.15}
+
+const (
+	// bootstrapTime bounds the burst on slow links: what a link may carry of probes at
+	// once is never more than it carries in this time. It lets every pair of two sites
+	// with 8 hosts each be measured once over 1.16 Mbit/s (64 × 21 kB).
+	bootstrapTime = 12 * time.Second
+	// urgentTime is the same for second opinions: each of 8 hosts with a short train of
+	// its own over a link that has just fallen takes 3 s.
+	urgentTime = 4 * time.Second
+)
+
+// Terms are what a budget allows.
+type terms struct {
+	share   float64 // of the rate that was measured
+	burst   int64   // bytes of first measurements at once
+	ceiling float64 // bytes a second, whatever the rate; 0: none
+}
+
 // A budget says how many bytes of probes a link, or a host, may still carry. First
-// measurements of pairs may draw on a burst, so that a new grid is known soon; what
-// is measured again lives on a share of the rate that was measured from the start.
-// Both leak: together by share × rate, half each while both have spent. The zero
-// value has spent nothing and knows no rate.
+// measurements and second opinions may draw on a burst; what is measured again lives on
+// a share of the rate that was measured from the start. Debts leak: together by
+// share × rate. The zero value has spent nothing and knows no rate.
 type budget struct {
 	spent [uses]float64
 	at    time.Time // when spent was true
 	rate  float64   // bytes a second; 0 while unknown, and then nothing leaks
 }
 
+// allowance returns the bytes a second that leak.
+func (b *budget) allowance(t terms) float64 {
+	a := t.share * b.rate
+	if t.ceiling > 0 {
+		a = min(a, t.ceiling)
+	}
+	return a
+}
+
 // leak brings spent up to now.
-func (b *budget) leak(now time.Time, share float64) {
+func (b *budget) leak(now time.Time, t terms) {
 	if !b.at.IsZero() && now.After(b.at) {
-		drop := share * b.rate * now.Sub(b.at).Seconds()
-		half := max(drop/2, drop-b.spent[again])
-		half = min(half, b.spent[first]) // what one side has no use for is the other's
-		b.spent[first] -= half
-		b.spent[again] = max(b.spent[again]-(drop-half), 0)
+		rest := b.allowance(t) * now.Sub(b.at).Seconds()
+		// Each turn the uses in debt share what is left by their parts; one that needs
+		// less leaves the rest for the next turn.
+		for range uses {
+			var sum float64
+			for u := range b.spent {
+				if b.spent[u] > 0 {
+					sum += parts[u]
+				}
+			}
+			if sum == 0 || rest <= 0 {
+				break
+			}
+			given := rest
+			for u := range b.spent {
+				if b.spent[u] > 0 {
+					d := min(b.spent[u], given*parts[u]/sum)
+					b.spent[u] -= d
+					rest -= d
+				}
+			}
+		}
 	}
 	b.at = now
 }
 
-// wait returns how long to wait until a train of cost bytes may be sent, 0 if it may
-// be now. Where even an idle budget is too small for it (12 s of a very slow link are
-// less), the budget need only be idle.
-func (b *budget) wait(now time.Time, u use, cost int64, share float64, burst int64) time.Duration {
-	b.leak(now, share)
-	limit := float64(burst)
-	if b.rate > 0 {
-		limit = min(limit, b.rate*bootstrapTime.Seconds())
-	}
-	if u == again {
-		limit = float64(cost)
-	}
-	over := b.spent[u] + float64(cost) - limit
-	if over <= 0 || b.spent[u] < 1 {
+// wait returns how long to wait until cost bytes may be sent, 0 if they may be now. It is
+// exact up to a minute, after which the caller should ask again, if nothing else is
+// spent meanwhile. Where even an idle budget is too small (12 s of a very slow link are less
+// than a train), the budget need only be idle.
+func (b *budget) wait(now time.Time, u use, cost int64, t terms) time.Duration {
+	b.leak(now, t)
+	if b.open(u, cost, t) {
 		return 0
 	}
-	if b.rate == 0 {
-		return time.Minute // nothing is known of the link; somebody will have learnt by then
+	later := func(d time.Duration) bool {
+		c := *b
+		c.leak(now.Add(d), t)
+		return c.open(u, cost, t)
 	}
-	// Half of the share is sure. It may be more, so the caller looks again within a minute.
-	secs := min(over, b.spent[u]) / (share / 2 * b.rate)
-	return time.Duration(min(secs, time.Minute.Seconds())*float64(time.Second)) + time.Millisecond
+	// Below a millisecond nobody waits; above a minute nobody need know.
+	lo, hi := time.Duration(0), time.Minute
+	if !later(hi) {
+		return hi
+	}
+	for hi-lo > time.Millisecond {
+		if mid := (lo + hi) / 2; later(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
 }
 
-// spend notes that bytes were sent and, where one was measured, the rate.
-func (b *budget) spend(now time.Time, u use, bytes int64, rate netmap.BytesPerSec, share float64) {
-	b.leak(now, share)
-	b.spent[u] += float64(bytes)
-	if rate > 0 {
-		b.rate = float64(rate)
+// open reports whether cost bytes may be sent now.
+func (b *budget) open(u use, cost int64, t terms) bool {
+	limit := float64(cost)
+	switch u {
+	case first:
+		limit = float64(t.burst)
+		if b.rate > 0 {
+			limit = min(limit, b.rate*bootstrapTime.Seconds())
+		}
+	case urgent:
+		limit = float64(t.burst)
+		if b.rate > 0 {
+			limit = min(limit, b.rate*urgentTime.Seconds())
+		}
 	}
+	return b.spent[u] < 1 || b.spent[u]+float64(cost) <= limit
+}
+
+// spend notes that bytes were sent and, where one was measured, the rate. Debts are of
+// the link's time: when it becomes slower they shrink with it, or a link that has
+// fallen would not be looked at for as long as it takes to repay what was little before.
+func (b *budget) spend(now time.Time, u use, bytes int64, rate netmap.BytesPerSec, t terms) {
+	b.leak(now, t)
+	if r := float64(rate); r > 0 {
+		if b.rate > r {
+			for i := range b.spent {
+				b.spent[i] *= r / b.rate
+			}
+		}
+		b.rate = r
+	}
+	b.spent[u] += float64(bytes)
+}
+
+const (
+	accountSpan  = 30 * time.Second
+	accountSpans = int(time.Hour/accountSpan) + 1
+)
+
+// An account holds how many bytes were sent in the last hour, in 1 kB of memory. It
+// forgets by half minutes: the sum is never too small, and at most 30 s of it are too old.
+// The zero value is an account of nothing.
+type account struct {
+	sent [accountSpans]int64
+	last int64 // number of the newest span
+	sum  int64
+}
+
+// roll forgets what is older than an hour. A clock that goes back forgets nothing.
+func (a *account) roll(now time.Time) {
+	n := now.UnixNano() / int64(accountSpan)
+	if a.last == 0 {
+		a.last = n
+	}
+	for k := 0; a.last < n && k < accountSpans; k++ {
+		a.last++
+		i := a.last % int64(accountSpans)
+		a.sum -= a.sent[i]
+		a.sent[i] = 0
+	}
+	a.last = max(a.last, n)
+}
+
+func (a *account) add(now time.Time, bytes int64) {
+	a.roll(now)
+	a.sent[a.last%int64(accountSpans)] += bytes
+	a.sum += bytes
+}
+
+// total returns the bytes of the last hour.
+func (a *account) total(now time.Time) int64 {
+	a.roll(now)
+	return a.sum
 }

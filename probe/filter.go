@@ -13,14 +13,28 @@ const rttWindow = 6
 // window forgets, a path that has become longer is believed after 6 rounds.
 type rttFilter struct {
 	window []time.Duration // least of each active round, oldest first
+
+	// Of all samples, queues and all: the smoothed round trip and its mean deviation, as
+	// QUIC keeps them (RFC 9002, section 5.3).
+	smoothed, variation time.Duration
 }
 
 // active adds the least round trip of one round of pings.
 func (f *rttFilter) active(d time.Duration) {
+	f.smooth(d)
 	if len(f.window) == rttWindow {
 		f.window = slices.Delete(f.window, 0, 1)
 	}
 	f.window = append(f.window, d)
+}
+
+func (f *rttFilter) smooth(d time.Duration) {
+	if f.smoothed == 0 {
+		f.smoothed, f.variation = d, d/2
+		return
+	}
+	f.variation += ((f.smoothed - d).Abs() - f.variation) / 4
+	f.smoothed += (d - f.smoothed) / 8
 }
 
 // ackDelay is how long a QUIC receiver may hold an acknowledgement back (25 ms, RFC
@@ -38,6 +52,8 @@ func (f *rttFilter) passive(d time.Duration) (fits bool) {
 	}
 	if d < v {
 		f.active(d)
+	} else {
+		f.smooth(d)
 	}
 	return d <= v+v/10+ackDelay
 }

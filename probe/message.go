@@ -37,7 +37,13 @@ const (
 	opLease   op = "lease"   // may I load the link from our site to Site?
 	opGranted op = "granted" // yes, until the stream ends
 	opDone    op = "done"    // I have: Bytes were sent, Rate was read (0: none)
+	opLogP    op = "logp"    // Messages of Size bytes follow, answered as Batch says
+	opTook    op = "took"    // they are read; held: Messages were there, each took SpanNS
 	opBusy    op = "busy"    // no; again after Retry, because of Why
+
+	opBulk     op = "bulk"     // may I send you Bytes at most over Count lanes at most, in Span at most?
+	opData     op = "data"     // what follows on this stream are bytes of the bulk transfer ID
+	opProgress op = "progress" // Bytes have arrived on Count lanes, Span after the start
 )
 
 // A message is one JSON object on a probe stream, after its length in two bytes, big
@@ -54,10 +60,16 @@ type message struct {
 	Shaped   bool    `json:"shaped,omitempty"`
 	Lost     string  `json:"lost,omitempty"` // why no rate could be read
 	Site     string  `json:"site,omitempty"`
-	Again    bool    `json:"again,omitempty"` // lease: the pair was measured before
+	Use      string  `json:"use,omitempty"`    // lease: what it is charged to, one of useNames
+	Urgent   bool    `json:"urgent,omitempty"` // train: a second opinion, wanted even while an exchange runs
 	Bytes    int64   `json:"bytes,omitempty"`
-	RetryMS  int64   `json:"retry_ms,omitempty"`
-	Why      string  `json:"why,omitempty"`
+	// What follows is of LogP sessions, see [message.checkLogP].
+	Batch    batchKind `json:"batch,omitempty"`
+	Size     int64     `json:"size,omitempty"`
+	Messages int64     `json:"messages,omitempty"`
+	DelayNS  int64     `json:"delay_ns,omitempty"` // leave them unread for so long
+	RetryMS  int64     `json:"retry_ms,omitempty"`
+	Why      string    `json:"why,omitempty"`
 }
 
 // retry returns the pause that a busy peer asks for.
@@ -105,16 +117,18 @@ func (m message) check() error {
 		return fmt.Errorf("spread %g: %w", m.Spread, errInvalid)
 	case m.SpanNS < 0 || m.SpanNS > int64(maxRTT):
 		return fmt.Errorf("span %d ns: %w", m.SpanNS, errInvalid)
-	case m.Bytes < 0 || m.Bytes > maxSessionBytes:
+	case m.Bytes < 0 || m.Bytes > maxBulkBytes:
 		return fmt.Errorf("%d bytes in one session: %w", m.Bytes, errInvalid)
 	case m.RetryMS < 0 || m.RetryMS > time.Hour.Milliseconds():
 		return fmt.Errorf("retry after %d ms: %w", m.RetryMS, errInvalid)
+	case m.Op == opBulk && (m.Count < 1 || m.Count > maxLanes || m.Bytes < 1 || m.SpanNS < 1):
+		return fmt.Errorf("bulk of %d bytes over %d lanes in %d ns: %w", m.Bytes, m.Count, m.SpanNS, errInvalid)
 	case m.Op == opTrain && m.Count < minArrivals:
 		return fmt.Errorf("train of %d packets: %w", m.Count, errInvalid)
 	case m.Op == opReading && m.Lost == "" && (m.Rate == 0 || m.Received < minArrivals):
 		return fmt.Errorf("reading of %g B/s from %d packets: %w", m.Rate, m.Received, errInvalid)
 	}
-	return nil
+	return m.checkLogP()
 }
 
 // parseMessage decodes and checks the body of a message.

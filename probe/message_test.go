@@ -18,6 +18,8 @@ func TestMessageRoundTrip(t *testing.T) {
 		readingMessage(reading{Rate: 110.86, Spread: 0.01, Received: 16, Span: 141 * time.Millisecond, Points: 16}),
 		{Op: opReading, Received: 2, Lost: strings.Repeat("x", 100)},
 		{Op: opDone, Bytes: maxSessionBytes, Rate: 1e9},
+		{Op: opBulk, Count: maxLanes, Bytes: maxBulkBytes, SpanNS: int64(maxBulkTime)},
+		{Op: opProgress, Count: 3, Bytes: 1e9, SpanNS: 5e9},
 	} {
 		var b bytes.Buffer
 		if err := writeMessage(&b, m); err != nil {
@@ -47,6 +49,12 @@ func TestAbsurdMessagesAreRefused(t *testing.T) {
 		`{"op":"busy","retry_ms":3600001}`,
 		`{"op":"done","bytes":-1}`,
 		`{"op":"done","bytes":9223372036854775807}`,
+		`{"op":"bulk","count":65,"bytes":1,"span_ns":1}`,
+		`{"op":"bulk","bytes":1,"span_ns":1}`,
+		`{"op":"bulk","count":1,"bytes":2147483649,"span_ns":1}`,
+		`{"op":"bulk","count":1,"span_ns":1}`,
+		`{"op":"bulk","count":1,"bytes":1}`,
+		`{"op":"progress","bytes":-1}`,
 	} {
 		if m, err := parseMessage([]byte(body)); !errors.Is(err, errInvalid) {
 			t.Errorf("%s: %+v, %v, want %v", body, m, err, errInvalid)
@@ -84,7 +92,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		ops := []op{opPing, opPong, opTrain, opGo, opSent, opReading, opLease, opGranted, opDone, opBusy}
+		ops := []op{opPing, opPong, opTrain, opGo, opSent, opReading, opLease, opGranted, opDone, opBusy, opBulk, opData, opProgress}
 		m, err := readMessage(bytes.NewReader(in), ops...)
 		if err != nil {
 			return

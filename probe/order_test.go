@@ -2,56 +2,97 @@ package probe
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 )
 
-func TestRank(t *testing.T) {
+func randomCandidates(rng *rand.Rand, now time.Time) []candidate {
+	var cs []candidate
+	for i := range rng.IntN(20) {
+		c := candidate{Peer: Peer{Name: fmt.Sprint(i)}, spread: rng.Float64(), important: 2 * rng.Float64()}
+		if rng.IntN(2) == 0 {
+			c.measured = now.Add(-time.Duration(rng.IntN(5000)) * time.Second)
+		}
+		if rng.IntN(3) == 0 {
+			c.notBefore = now.Add(time.Duration(1+rng.IntN(5000)) * time.Millisecond)
+		}
+		c.suspect = rng.IntN(8) == 0
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// A suspect goes before all others, what was never measured before what was, and nobody is
+// chosen while another is worth more than twice as much, or is to be left alone.
+func TestChoose(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	for seed := range uint64(500) {
+	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var cs []candidate
+		cs := randomCandidates(rng, now)
+		got, ok := choose(cs, fmt.Sprint(rng.IntN(20)), now, time.Minute, rng)
 		ready := 0
-		for i := range rng.IntN(20) {
-			c := candidate{Peer: Peer{Name: fmt.Sprint(i)}, siblings: rng.IntN(4)}
-			if rng.IntN(2) == 0 {
-				c.measured = now.Add(-time.Duration(rng.IntN(5)) * time.Minute)
-			}
-			if rng.IntN(3) == 0 {
-				c.notBefore = now.Add(time.Duration(1+rng.IntN(5000)) * time.Millisecond)
-			} else {
-				ready++
-			}
-			cs = append(cs, c)
-		}
-		due, wait := rank(cs, now, time.Second, rng)
-		if len(due) != ready || wait <= 0 || wait > time.Second {
-			t.Fatalf("seed %d: %d of %d due, wait %v", seed, len(due), ready, wait)
-		}
-		for i := 1; i < len(due); i++ {
-			a, b := due[i-1], due[i]
-			switch {
-			case a.measured.IsZero() && b.measured.IsZero():
-				if a.siblings > b.siblings {
-					t.Fatalf("seed %d: %+v before %+v", seed, a, b)
+		for _, c := range cs {
+			if now.Before(c.notBefore) && !c.suspect {
+				if ok && c == got {
+					t.Fatalf("seed %d: %+v is to be left alone", seed, c)
 				}
-			case b.measured.IsZero():
-				t.Fatalf("seed %d: measured %+v before %+v", seed, a, b)
-			case a.measured.After(b.measured):
-				t.Fatalf("seed %d: younger %+v before %+v", seed, a, b)
+				continue
 			}
+			ready++
+			switch {
+			case !ok:
+			case c.suspect && !got.suspect, c.suspect == got.suspect && c.worth(now, time.Minute) > 2.001*got.worth(now, time.Minute):
+				t.Fatalf("seed %d: %+v chosen before %+v", seed, got, c)
+			}
+		}
+		if ok != (ready > 0) {
+			t.Fatalf("seed %d: chosen: %v, and %d are ready", seed, ok, ready)
+		}
+	}
+}
+
+// Worth grows with age, spread and importance, within bounds, whatever the caller says.
+func TestWorth(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	c := candidate{measured: now.Add(-time.Minute), spread: 0.05, important: 1}
+	if w := c.worth(now, time.Minute); math.Abs(w-1) > 1e-9 {
+		t.Errorf("an ordinary pair as old as the interval is worth %g, want 1", w)
+	}
+	for name, change := range map[string]func(*candidate){
+		"older":          func(c *candidate) { c.measured = now.Add(-2 * time.Minute) },
+		"uncertain":      func(c *candidate) { c.spread = 0.3 },
+		"important":      func(c *candidate) { c.important = 3 },
+		"never measured": func(c *candidate) { c.measured = time.Time{} },
+	} {
+		d := c
+		change(&d)
+		if d.worth(now, time.Minute) <= c.worth(now, time.Minute) {
+			t.Errorf("%s is worth no more", name)
+		}
+	}
+	for _, x := range []float64{math.NaN(), math.Inf(1), -1, 0, 1e300} {
+		c.important, c.spread = x, math.Abs(x)
+		if w := c.worth(now, time.Minute); !(w > 0 && w < 1e9) {
+			t.Errorf("importance and spread %g: worth %g", x, w)
+		}
+		if c.measured.After(now.Add(-time.Minute)) {
+			t.Error("changed")
 		}
 	}
 }
 
 // Hosts that see the same must not all choose the same peer.
-func TestRankSpreadsTies(t *testing.T) {
+func TestChooseSpreadsTies(t *testing.T) {
 	chosen := make(map[string]int)
 	for seed := range uint64(400) {
-		cs := []candidate{{Peer: Peer{Name: "a"}}, {Peer: Peer{Name: "b"}}, {Peer: Peer{Name: "c"}}, {Peer: Peer{Name: "d"}}}
-		due, _ := rank(cs, time.Unix(1e9, 0), time.Second, rand.New(rand.NewPCG(seed, 2)))
-		chosen[due[0].Name]++
+		var cs []candidate
+		for _, n := range []string{"a", "b", "c", "d"} {
+			cs = append(cs, candidate{Peer: Peer{Name: n}, important: 1})
+		}
+		c, _ := choose(cs, "", time.Unix(1e9, 0), time.Minute, rand.New(rand.NewPCG(seed, 2)))
+		chosen[c.Name]++
 	}
 	for _, n := range []string{"a", "b", "c", "d"} {
 		if chosen[n] < 50 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/probe/logp"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -38,6 +40,7 @@ type Endpoint interface {
 	HandlePackets(k lane.PacketKind, h func(p []byte, from net.Addr, at time.Time))
 	HandleStreams(k lane.StreamKind, h func(ctx context.Context, s *lane.Stream))
 	Stats(name string) (quic.ConnectionStats, bool)
+	CloseLanes(name string, first int)
 }
 
 // Config is what a [Prober] needs. The functions may be called concurrently and must not block.
@@ -54,9 +57,18 @@ type Config struct {
 	Record func(from, to string, e netmap.Estimate)
 	// Known returns what the map holds of any pair. Nil knows only what was recorded here.
 	Known func(from, to string) (netmap.Estimate, bool)
+	// Claimed returns what a host itself reports of a pair, whatever others say of it. Nil: what
+	// arrives here is not compared with what its sender claims.
+	Claimed func(from, to string) (netmap.Estimate, bool)
 	// Busy reports whether an exchange runs on this host: no train starts, no peer's
 	// is granted. Nil means never.
 	Busy func() bool
+	// Important says how much the estimate of a pair matters: 1 is ordinary, the pairs of
+	// current plans more. From 0.1 to 10 it counts. Nil means that all matter alike.
+	Important func(from, to string) float64
+	// RecordLogP takes the model of the pairs from this host to those of a site, which
+	// may be its own. Nil drops it.
+	RecordLogP func(site string, m logp.Model)
 	// Rand orders probes and spreads them in time; the prober guards it. Nil means a
 	// fresh, unpredictable source.
 	Rand *rand.Rand
@@ -66,17 +78,22 @@ type Config struct {
 	// RTTInterval is the pause between two rounds of pings of one peer. Zero means
 	// 10 s, or 0.1 s a peer where that is more. Under 1 s is an error.
 	RTTInterval time.Duration
-	// Interval is the least age at which a bandwidth is measured again, give or take
-	// a quarter. Zero means 60 s. Under 5 s is an error.
+	// Interval is the age at which the bandwidth of an ordinary pair inside a site is measured
+	// again; uncertain and important pairs come sooner. Links between sites are watched as
+	// often as Share allows. Zero means 60 s. Under 5 s is an error.
 	Interval time.Duration
 	// Share is how much of a link's rate, and of this host's fastest, probes may take
 	// in the long run, 0 < Share ≤ 0.1. Zero means 0.01.
 	Share float64
 	// LinkBurst is how many bytes of probes a link between sites may carry before
-	// Share holds; no more than it carries in 12 s. Zero means 3 MiB.
+	// Share holds; no more than it carries in 12 s. Zero means 32 MiB.
 	LinkBurst int64
-	// HostBurst is the same for all that this host initiates. Zero means 16 MiB.
+	// HostBurst is the same for what this host initiates inside its site. Zero means 16 MiB.
 	HostBurst int64
+	// HourlyCap is how many bytes of probes this host may send in an hour, whatever its
+	// links carry. Zero means 256 MiB, less than zero none. Under 1 MiB, the map of a fast site is
+	// not known for hours, is an error.
+	HourlyCap int64
 }
 
 func (c *Config) complete() error {
@@ -85,6 +102,12 @@ func (c *Config) complete() error {
 	}
 	if c.Busy == nil {
 		c.Busy = func() bool { return false }
+	}
+	if c.Important == nil {
+		c.Important = func(_, _ string) float64 { return 1 }
+	}
+	if c.RecordLogP == nil {
+		c.RecordLogP = func(string, logp.Model) {}
 	}
 	if c.Rand == nil {
 		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
@@ -105,11 +128,37 @@ func (c *Config) defaults() {
 		c.Share = 0.01
 	}
 	if c.LinkBurst == 0 {
-		c.LinkBurst = 3 << 20
+		c.LinkBurst = 32 << 20
 	}
 	if c.HostBurst == 0 {
 		c.HostBurst = 16 << 20
 	}
+	switch {
+	case c.HourlyCap == 0:
+		c.HourlyCap = 256 << 20
+	case c.HourlyCap < 0:
+		c.HourlyCap = -1
+	}
+}
+
+// accounted is the part of Share that keepers account for: trains, bulk probes and their
+// messages. The rest is for what nobody keeps account of: pings, the answers to what comes the other
+// way, and what keeps connections alive. Of the last, 64 pairs take 350 bytes a second, 0.24 % of a link of
+// 1.16 Mbit/s, which all probing together must not take more than 1 % of.
+const accounted = 0.75
+
+// linkTerms are the terms of a link between sites.
+func (c *Config) linkTerms() terms { return terms{share: accounted * c.Share, burst: c.LinkBurst} }
+
+// hostTerms are those of this host inside its site. What is spent there keeps below the hourly cap at any time, so that the host
+// neither goes blind when the cap is reached nor has nothing left for the links between sites.
+func (c *Config) hostTerms() terms {
+	t := terms{share: c.Share, burst: c.HostBurst}
+	if c.HourlyCap > 0 {
+		t.burst = min(t.burst, c.HourlyCap/4)
+		t.ceiling = 0.6 * float64(c.HourlyCap) / time.Hour.Seconds()
+	}
+	return t
 }
 
 // Check returns what [New] would refuse of the numbers in c; the other fields need not be
@@ -126,6 +175,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("probe: share %g, want more than 0 and at most 0.1", c.Share)
 	case c.LinkBurst < firstBytes || c.HostBurst < firstBytes:
 		return fmt.Errorf("probe: bursts of %d and %d bytes, want at least %d, the shortest train", c.LinkBurst, c.HostBurst, firstBytes)
+	case c.HourlyCap > 0 && c.HourlyCap < 1<<20:
+		return fmt.Errorf("probe: cap of %d bytes an hour, want at least %d, or less than 0 for none", c.HourlyCap, 1<<20)
 	}
 	return nil
 }
@@ -140,25 +191,43 @@ type Stats struct {
 	Failed   uint64 // pings and sessions that ended in an error
 	Invalid  uint64 // messages and values that no honest peer sends
 	Strays   uint64 // probe packets of no granted train
-	Bytes    int64  // UDP payload of the trains that it sent
+	Bulks    uint64 // bulk transfers, searches for capacity and LogP sessions that gave a result
+	Bytes    int64  // UDP payload that it sent for all of them, about
 }
 
 // A Prober measures the links of one host. Its methods may be called concurrently.
 type Prober struct {
 	cfg    Config
-	slot   chan struct{} // holds an element while a session of trains runs here
+	slot   chan struct{} // holds an element while a session runs here
 	catch  *catcher
+	bulks  bulkTable
+	desk   desk
 	keeper *keeper
 	rec    recorder
+	doubts chan struct{} // holds an element when there is a new suspect
 	done   chan struct{} // closed when Run returns: nothing is served any more
 
-	mu     sync.Mutex // guards all below; never held over I/O or calls of Config's functions
-	rng    *rand.Rand
-	peers  map[string]*peerState
-	closed map[string]time.Time // destination site → no lease before
-	mute   int                  // requests in a row that the site's keeper did not answer
-	budget budget
-	stats  Stats
+	mu      sync.Mutex // guards all below; never held over I/O or calls of Config's functions
+	rng     *rand.Rand
+	around  surroundings
+	peers   map[string]*peerState
+	links   map[string]*linkState // by destination site; of members' sites only
+	alarmed map[string]time.Time  // site → when an urgent train of it was served during an exchange
+	mute    int                   // requests in a row that the site's keeper did not answer
+	budget  budget                // of what this host starts inside its site
+	account account               // of all that it sends
+	stats   Stats
+}
+
+// surroundings are the members as they were last seen, and the share of this host in
+// them: whom it may measure.
+type surroundings struct {
+	at       time.Time
+	sum      uint64 // of the members' names and labels
+	roster   *roster
+	peers    []Peer // without this host
+	partners map[string]bool
+	round    int64 // that partners are of
 }
 
 // peerState is what the prober remembers of a peer.
@@ -166,9 +235,22 @@ type peerState struct {
 	since     time.Time // when it was first seen
 	ping      schedule
 	bandwidth schedule
+	suspected time.Time // since when, zero if it is not
 	pinged    time.Time
-	rounds    int    // of pings that were answered
-	received  uint64 // packets on its connection at the last round
+	rounds    int                // of pings that were answered
+	received  uint64             // packets on its connection at the last round
+	read      netmap.BytesPerSec // what the last train read, 0 before the first
+}
+
+// linkState is what it remembers of the links to the hosts of a site.
+type linkState struct {
+	closed               time.Time          // no lease before
+	pinged               time.Time          // when a host of it was pinged last
+	read                 netmap.BytesPerSec // what the last train over it read, 0 before the first
+	bulk, capacity, logp schedule
+	bulked               string    // to whom the last bulk probe went, "" before the first
+	bulkedAt             time.Time // when
+	searched             bool      // for the capacity, by this host
 }
 
 // A schedule says when something may be tried again.
@@ -185,14 +267,16 @@ func New(cfg Config) (*Prober, error) {
 		return nil, err
 	}
 	p := &Prober{
-		cfg:    cfg,
-		slot:   make(chan struct{}, 1),
-		catch:  &catcher{},
-		keeper: newKeeper(cfg.Share, cfg.LinkBurst),
-		done:   make(chan struct{}),
-		rng:    cfg.Rand,
-		peers:  make(map[string]*peerState),
-		closed: make(map[string]time.Time),
+		cfg:     cfg,
+		slot:    make(chan struct{}, 1),
+		catch:   &catcher{},
+		keeper:  newKeeper(cfg.linkTerms()),
+		doubts:  make(chan struct{}, 1),
+		done:    make(chan struct{}),
+		rng:     cfg.Rand,
+		peers:   make(map[string]*peerState),
+		links:   make(map[string]*linkState),
+		alarmed: make(map[string]time.Time),
 	}
 	p.rec = recorder{cfg: &p.cfg, pairs: make(map[string]*pair)}
 	cfg.Endpoint.HandlePackets(lane.PacketProbe, p.catch.packet)
@@ -209,8 +293,10 @@ func (p *Prober) Run(ctx context.Context) error {
 	for range pingers {
 		g.Go(func() error { return p.pinger(ctx) })
 	}
-	g.Go(func() error { return p.trains(ctx, p.nextInside) })
-	g.Go(func() error { return p.trains(ctx, p.nextAcross) })
+	g.Go(func() error { return p.turns(ctx, 0, p.turnInside) })
+	g.Go(func() error { return p.turns(ctx, insideTime, p.turnAcross) })
+	g.Go(func() error { return p.second(ctx) })
+	g.Go(func() error { return p.longs(ctx) })
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -227,6 +313,59 @@ func (p *Prober) Stats() Stats {
 	return s
 }
 
+// A Cost is what measuring costs, and what it may.
+type Cost struct {
+	Share     float64 // of a link's rate, in the long run
+	HourlyCap int64   // bytes that this host may send in an hour; 0: no cap
+	LastHour  int64   // bytes that it sent in the last one, UDP payload
+	Links     []LinkCost
+}
+
+// A LinkCost is the cost of a link that leaves this host's site, as its keeper knows it.
+type LinkCost struct {
+	From, To string             // sites
+	Capacity netmap.BytesPerSec // that the last train read, 0 unknown
+	LastHour int64              // bytes of all hosts' probes in the last hour, of the trains' packets as the link carries them
+}
+
+// Cost returns what measuring has cost.
+func (p *Prober) Cost() Cost {
+	now := time.Now()
+	c := Cost{Share: p.cfg.Share, HourlyCap: max(p.cfg.HourlyCap, 0), Links: p.keeper.costs(now)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.LastHour = p.account.total(now)
+	return c
+}
+
+// charge notes that bytes were sent.
+func (p *Prober) charge(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Bytes += bytes
+	p.account.add(time.Now(), bytes)
+}
+
+// capped returns a [BusyError] if cost bytes would exceed the hourly cap.
+func (p *Prober) capped(cost int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sent := p.account.total(time.Now()); p.cfg.HourlyCap > 0 && sent+cost > p.cfg.HourlyCap {
+		return &BusyError{Retry: time.Minute, Why: fmt.Sprintf("%d bytes of probes in the last hour, at most %d are allowed", sent, p.cfg.HourlyCap)}
+	}
+	return nil
+}
+
+// left returns how many bytes the hourly cap still allows.
+func (p *Prober) left() int64 {
+	if p.cfg.HourlyCap < 0 {
+		return math.MaxInt64
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.cfg.HourlyCap-p.account.total(time.Now()), 0)
+}
+
 // count changes the counters.
 func (p *Prober) count(f func(*Stats)) {
 	p.mu.Lock()
@@ -240,48 +379,4 @@ func (p *Prober) jitter(d time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Duration(float64(d) * (0.75 + p.rng.Float64()/2))
-}
-
-// Kind says what to measure.
-type Kind int
-
-// The kinds of probes.
-const (
-	KindRTT Kind = iota
-	KindBandwidth
-)
-
-// ProbeOnce measures peer now, whatever this host's own budget says, and records the
-// result: an operator asked. The budget of a link between sites still holds. It waits
-// for its turn until ctx ends. The error says what was
-// measured of whom; where it was refused to the end it wraps a [BusyError].
-func (p *Prober) ProbeOnce(ctx context.Context, peer Peer, k Kind) (netmap.Estimate, error) {
-	var err error
-	switch k {
-	case KindRTT:
-		err = p.ping(ctx, peer)
-	case KindBandwidth:
-		err = p.insist(ctx, peer)
-	default:
-		err = fmt.Errorf("unknown kind %d", k)
-	}
-	if err != nil {
-		return netmap.Estimate{}, fmt.Errorf("probe of %s→%s: %w", p.cfg.Self.Name, peer.Name, err)
-	}
-	e, _ := p.rec.known(peer.Name)
-	return e, nil
-}
-
-// insist measures the bandwidth to peer, waiting out refusals until ctx ends.
-func (p *Prober) insist(ctx context.Context, peer Peer) error {
-	for {
-		err := p.measure(ctx, peer)
-		var busy *BusyError
-		if !errors.As(err, &busy) {
-			return err
-		}
-		if sleep(ctx, p.jitter(max(busy.Retry, 20*time.Millisecond))) != nil {
-			return err // the refusal says more than that time is up
-		}
-	}
 }

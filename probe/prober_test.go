@@ -45,12 +45,15 @@ func TestThreeSites(t *testing.T) {
 				}
 			}
 			for site, want := range map[string]int{"UT": 56, "UK": 12, "NTH": 56} {
-				if got := known[siteLink{site, site}]; got < want*9/10 {
+				if got := known[siteLink{site, site}]; got < want*8/10 {
 					t.Errorf("inside %s: %d of %d pairs measured after 10 s", site, got, want)
 				}
 			}
-			if got := total(until(60 * time.Second)); got != 380 {
+			if got := total(until(60 * time.Second)); got < 370 {
 				t.Errorf("%d of 380 bandwidths after 60 s", got)
+			}
+			if got := total(until(90 * time.Second)); got != 380 {
+				t.Errorf("%d of 380 bandwidths after 90 s", got)
 			}
 			w.checkAccuracy(cfg)
 
@@ -83,7 +86,7 @@ func TestThreeSites(t *testing.T) {
 		for _, m := range ms {
 			s := m.prober.Stats()
 			sum = Stats{sum.Pings + s.Pings, sum.Sessions + s.Sessions, sum.Served + s.Served, sum.Refused + s.Refused,
-				sum.Declined + s.Declined, sum.Failed + s.Failed, sum.Invalid + s.Invalid, sum.Strays + s.Strays, sum.Bytes + s.Bytes}
+				sum.Declined + s.Declined, sum.Failed + s.Failed, sum.Invalid + s.Invalid, sum.Strays + s.Strays, sum.Bulks + s.Bulks, sum.Bytes + s.Bytes}
 		}
 		t.Logf("%+v", sum)
 		if sum.Invalid != 0 || sum.Strays != 0 || sum.Sessions < 380 {
@@ -128,7 +131,7 @@ func (w *world) checkAccuracy(cfg gridnet.Config) {
 		}
 		off := math.Abs(float64(e.Bandwidth/truth(rate)) - 1)
 		worst = max(worst, off)
-		tolerance := 0.06
+		tolerance := 0.08 // a flow gets 2 to 6 % less than trains read: its acknowledgements share the links
 		if rate > 100*gridnet.Mbps {
 			tolerance = 0.12
 		}
@@ -191,7 +194,7 @@ func TestProbesYieldToExchanges(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			var b *BusyError
-			if _, err := ms[0].prober.ProbeOnce(short, ms[1].peer, KindBandwidth); !errors.As(err, &b) {
+			if _, err := ms[0].prober.ProbeOnce(short, ms[1].peer, KindBandwidth, nil); !errors.As(err, &b) {
 				t.Errorf("an operator's probe during an exchange: %v", err)
 			}
 			busy.Store(false)
@@ -286,7 +289,7 @@ func TestChangedLink(t *testing.T) {
 		ms := w.joinAll(n, cfg, nil)
 		w.run(ms, false, func(ctx context.Context) {
 			read := func() float64 {
-				e, err := ms[0].prober.ProbeOnce(ctx, ms[1].peer, KindBandwidth)
+				e, err := ms[0].prober.train(ctx, ms[1].peer)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -325,7 +328,7 @@ func TestLoopback(t *testing.T) {
 	}
 	got := 0
 	for range 5 {
-		e, err := ms[0].prober.ProbeOnce(ctx, ms[1].peer, KindBandwidth)
+		e, err := ms[0].prober.train(ctx, ms[1].peer)
 		if err != nil {
 			t.Log(err) // a loaded machine may lose a train
 			continue
@@ -339,11 +342,11 @@ func TestLoopback(t *testing.T) {
 	if got == 0 {
 		t.Error("no train of 5 gave a rate")
 	}
-	e, err := ms[0].prober.ProbeOnce(ctx, ms[1].peer, KindRTT)
-	if err != nil || e.Latency <= 0 || e.Latency > time.Second {
-		t.Errorf("latency %v, %v", e.Latency, err)
+	a, err := ms[0].prober.ProbeOnce(ctx, ms[1].peer, KindRTT, nil)
+	if err != nil || a.RTT <= 0 || a.RTT > time.Second {
+		t.Errorf("round trip %v, %v", a.RTT, err)
 	}
-	t.Logf("latency %v, %+v", e.Latency, ms[0].prober.Stats())
+	t.Logf("round trip %v, %+v", a.RTT, ms[0].prober.Stats())
 	cancel()
 	for range ms {
 		if err := <-done; err != nil {

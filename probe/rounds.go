@@ -28,18 +28,88 @@ const (
 	// flowing is how many packets since the last round show that traffic flows, so that
 	// the connection's own statistics do; keep-alives and pings stay below.
 	flowing = 64
+
+	// lookTime is for how long the membership is taken to be as it was.
+	lookTime = idlePause / 4
+	// partnersRounds is for how many rounds partners are taken to be as they were.
+	partnersRounds = 60
 )
 
-// look returns the peers and brings the memory of them in line: a peer that has left is forgotten.
+// look returns the peers that this host measures, and brings its memory in line: a peer
+// that has left is forgotten. In small grids they are all; see [roster.partners]. The
+// caller may change the slice.
 func (p *Prober) look() []Peer {
-	peers := slices.DeleteFunc(slices.Clone(p.cfg.Peers()), func(q Peer) bool { return q.Name == p.cfg.Self.Name })
-	keep := make(map[string]bool, len(peers))
-	now := time.Now()
+	round, _ := roundAt(time.Now())
+	if _, ok := p.surroundings(round); !ok {
+		p.survey(round)
+	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	ps := make([]Peer, 0, len(p.around.partners))
+	for _, q := range p.around.peers {
+		if p.around.partners[q.Name] {
+			ps = append(ps, q)
+		}
+	}
+	return ps
+}
+
+// roster returns the roster of the members.
+func (p *Prober) roster() *roster {
+	round, _ := roundAt(time.Now())
+	r, ok := p.surroundings(round)
+	if !ok {
+		p.survey(round)
+		r, _ = p.surroundings(round)
+	}
+	return r
+}
+
+// surroundings returns the roster, and whether all that was seen of the members is young enough.
+func (p *Prober) surroundings(round int64) (r *roster, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &p.around
+	fresh := a.roster != nil && time.Since(a.at) < lookTime && round-a.round < partnersRounds
+	return a.roster, fresh
+}
+
+// survey looks at the membership.
+func (p *Prober) survey(round int64) {
+	self := p.cfg.Self
+	peers := slices.DeleteFunc(slices.Clone(p.cfg.Peers()), func(q Peer) bool { return q.Name == self.Name })
+	var sum uint64 // the same in any order
 	for _, q := range peers {
-		keep[q.Name] = true
+		sum += mix(q.Name, mix(q.Site, 1))
+	}
+	p.mu.Lock()
+	a := &p.around
+	a.at = time.Now()
+	if a.roster != nil && a.sum == sum && len(a.peers) == len(peers) && round-a.round < partnersRounds {
+		p.mu.Unlock()
+		return
+	}
+	r := a.roster
+	if r == nil || a.sum != sum || len(a.peers) != len(peers) {
+		r = newRoster(append(slices.Clone(peers), self))
+	}
+	partners := make(map[string]bool)
+	for _, name := range r.partners(round, self.site(), self.Name) {
+		partners[name] = true
+	}
+	for _, q := range r.foreign(round, self.site(), self.Name) {
+		partners[q.Name] = true
+	}
+	*a = surroundings{a.at, sum, r, peers, partners, round}
+	keep := make(map[string]bool, len(peers))
+	sites := make(map[string]bool)
+	for _, q := range peers {
+		keep[q.Name], sites[q.site()] = true, true
 		if p.peers[q.Name] == nil {
-			p.peers[q.Name] = &peerState{since: now}
+			p.peers[q.Name] = &peerState{since: a.at}
+		}
+		if p.links[q.site()] == nil {
+			p.links[q.site()] = newLinkState(a.at, p.rng)
 		}
 	}
 	for name := range p.peers {
@@ -47,9 +117,14 @@ func (p *Prober) look() []Peer {
 			delete(p.peers, name)
 		}
 	}
+	for site := range p.links {
+		if !sites[site] {
+			delete(p.links, site)
+			delete(p.alarmed, site)
+		}
+	}
 	p.mu.Unlock()
 	p.rec.forget(keep)
-	return peers
 }
 
 // pinger measures round trips, one peer after the other, until ctx ends.
@@ -73,13 +148,14 @@ func (p *Prober) pinger(ctx context.Context) error {
 	}
 }
 
-// rttInterval is the pause between two rounds of pings of one peer.
+// rttInterval is the pause between two rounds of one peer, of pings or of a look at what
+// its connection says.
 func (p *Prober) rttInterval() time.Duration {
 	if p.cfg.RTTInterval > 0 {
 		return p.cfg.RTTInterval
 	}
 	p.mu.Lock()
-	n := len(p.peers)
+	n := len(p.around.partners)
 	p.mu.Unlock()
 	return max(10*time.Second, time.Duration(n)*100*time.Millisecond)
 }
@@ -103,6 +179,9 @@ func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 	p.rng.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	due := slices.DeleteFunc(peers, func(q Peer) bool {
 		s := p.peers[q.Name]
+		if s == nil {
+			return true
+		}
 		theirs := !connected[q.Name] && q.Name < p.cfg.Self.Name && now.Sub(s.since) < dialGrace
 		known := !s.ping.notBefore.IsZero()
 		return s.ping.running || now.Before(s.ping.notBefore) || theirs || busy && known
@@ -121,39 +200,40 @@ func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 // settle notes how an attempt ended and when the next may follow: after a success in
 // interval, after a refusal when the peer said, after failures ever later.
 func (p *Prober) settle(peer string, part func(*peerState) *schedule, interval time.Duration, err error) {
-	next := p.jitter(interval)
-	var busy *BusyError
-	isBusy := errors.As(err, &busy)
-	if err != nil && !isBusy {
+	if isBusy := errors.As(err, new(*BusyError)); err != nil && !isBusy {
 		p.cfg.Log.Debug("probe failed", "peer", peer, "err", err)
 	}
+	next := p.jitter(interval)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	st := p.peers[peer]
-	if st == nil {
-		return
+	p.tally(err)
+	if st := p.peers[peer]; st != nil {
+		p.reschedule(part(st), next, err)
 	}
-	s := part(st)
+}
+
+// reschedule is settle for a schedule of any kind. The caller holds the lock.
+func (p *Prober) reschedule(s *schedule, next time.Duration, err error) {
 	s.running = false
+	var busy *BusyError
 	switch {
 	case err == nil:
 		s.failures = 0
-	case isBusy:
+	case errors.As(err, &busy):
 		next = min(busy.Retry, time.Minute)
 		next += time.Duration(p.rng.Float64() * float64(next))
 	default:
 		s.failures++
-		next = min(time.Second<<min(s.failures, 6), interval)
+		next = min(time.Second<<min(s.failures, 6), next)
 	}
 	s.notBefore = time.Now().Add(next)
-	p.tally(err, isBusy)
 }
 
 // tally counts how an attempt ended. The caller holds the lock.
-func (p *Prober) tally(err error, busy bool) {
+func (p *Prober) tally(err error) {
 	switch {
 	case err == nil:
-	case busy:
+	case errors.As(err, new(*BusyError)):
 		p.stats.Refused++
 	case errors.Is(err, errInvalid):
 		p.stats.Invalid++
@@ -169,20 +249,91 @@ const (
 	// pingFirst is how many rounds are pings before that: a new grid is full of
 	// handshakes and trains, and one round may meet a queue with all its pings.
 	pingFirst = 5
+	// pingShare is the part of the share of a link between sites that pings may take.
+	// A round of them costs a link about pingCost bytes each way.
+	pingShare = 0.05
+	pingCost  = 800
+	// pingRate is what a link is taken to carry while nobody knows, bytes a second.
+	pingRate = 125e3
 )
 
 // round measures the round trip to peer: from the connection's statistics while they
 // agree with the last pings, with pings otherwise and now and then.
 func (p *Prober) round(ctx context.Context, peer Peer) error {
 	st, up := p.cfg.Endpoint.Stats(peer.Name)
-	loaded, recent := p.flows(peer.Name, st.PacketsReceived)
-	if d := st.LatestRTT; up && recent && d > 0 && d <= maxRTT {
+	loaded, known, recent := p.flows(peer.Name, st.PacketsReceived)
+	if d := st.LatestRTT; up && known && d > 0 && d <= maxRTT {
 		// A round trip that is longer under load says nothing, nor would pings.
-		if p.rec.passive(peer.Name, d, st.MinRTT) || loaded {
+		if fits := p.rec.passive(peer.Name, d, st.MinRTT); recent && (fits || loaded) {
 			return nil
 		}
 	}
+	if !p.mayPing(peer) {
+		return nil
+	}
 	return p.ping(ctx, peer)
+}
+
+// mayPing reports whether a round of pings is in the share of pings. Who was never
+// pinged may be. Otherwise all hosts of this site together ping those of another so
+// often that it takes a two-thousandth of the link between them (a twentieth of Share): over
+// 1.16 Mbit/s one round in 11 s, of each pair of two sites of 8 hosts one in 12 minutes. What
+// connections say of themselves is looked at every [Config.RTTInterval] all the same.
+func (p *Prober) mayPing(peer Peer) bool {
+	if peer.site() == p.cfg.Self.site() {
+		return true
+	}
+	roster := p.roster()
+	now := time.Now()
+	round, _ := roundAt(now)
+	mine := 1
+	if i := roster.team(p.cfg.Self.site()); i >= 0 {
+		mine = len(roster.teams[i].players(round))
+	}
+	slow := p.farther(peer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, l := p.peers[peer.Name], p.links[peer.site()]
+	if s == nil || l == nil {
+		return false
+	}
+	rate := pingRate
+	if l.read > 0 {
+		rate = float64(l.read)
+	}
+	share := pingShare * p.cfg.Share
+	if s.rounds < pingFirst {
+		share *= pingFirst // while the grid is new
+	}
+	if slow && s.rounds < 2*pingFirst {
+		share *= 2 * pingFirst
+	}
+	pace := time.Duration(float64(mine) * pingCost / (share * rate) * float64(time.Second))
+	if s.rounds > 0 && now.Sub(l.pinged) < max(pace, time.Second) {
+		return false
+	}
+	l.pinged = now
+	return true
+}
+
+// farther reports whether peer seems farther away than other hosts of its site: its pings may
+// have met a queue, and another round soon will tell.
+func (p *Prober) farther(peer Peer) bool {
+	const share, least = 1.05, 500 * time.Microsecond
+	e, _ := p.rec.known(peer.Name)
+	if !e.Has(netmap.FieldLatency) {
+		return false
+	}
+	for _, q := range p.look() {
+		if q.site() != peer.site() || q.Name == peer.Name {
+			continue
+		}
+		o, _ := p.rec.known(q.Name)
+		if o.Has(netmap.FieldLatency) && float64(e.Latency) > share*float64(o.Latency)+float64(least) {
+			return true
+		}
+	}
+	return false
 }
 
 // ping measures the round trip to peer with a round of pings and records it.
@@ -198,6 +349,7 @@ func (p *Prober) ping(ctx context.Context, peer Peer) error {
 		s.Abort()
 		return fmt.Errorf("ping: %w", err)
 	}
+	p.charge(pingCost)
 	now := time.Now()
 	p.mu.Lock()
 	p.stats.Pings++
@@ -210,97 +362,45 @@ func (p *Prober) ping(ctx context.Context, peer Peer) error {
 	return nil
 }
 
-// flows notes the packets received from peer. It reports whether many are new, and
-// whether peer was pinged often and recently enough.
-func (p *Prober) flows(peer string, received uint64) (loaded, recent bool) {
+// flows notes the packets received from peer. It reports whether many are new, whether
+// peer was ever pinged, and whether often and recently enough.
+func (p *Prober) flows(peer string, received uint64) (loaded, known, recent bool) {
 	every := pingEvery * p.rttInterval()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.peers[peer]
 	if s == nil {
-		return false, false
+		return false, false, false
 	}
 	before := s.received
 	s.received = received
-	return before > 0 && received > before+flowing, s.rounds >= pingFirst && time.Since(s.pinged) < every
+	return before > 0 && received > before+flowing, s.rounds > 0, s.rounds >= pingFirst && time.Since(s.pinged) < every
 }
 
-// trains measures bandwidth until ctx ends; next says of whom, or how long to rest.
-func (p *Prober) trains(ctx context.Context, next func(context.Context) (time.Duration, error)) error {
-	if err := sleep(ctx, p.jitter(100*time.Millisecond)); err != nil {
-		return err
-	}
-	for {
-		rest := busyRetry
-		if !p.cfg.Busy() {
-			var err error
-			if rest, err = next(ctx); err != nil {
-				return err
-			}
-		}
-		if err := sleep(ctx, p.jitter(rest)); err != nil {
-			return err
-		}
-	}
-}
-
-// candidates returns the connected peers that want a train, for sites for which ok holds.
-// Peers are connected by the pingers, in an order and at a pace that suits the links.
-func (p *Prober) candidates(ok func(site string) bool) []candidate {
-	peers := p.look()
-	mine := []string{p.cfg.Self.Name}
-	for _, q := range peers {
-		if q.site() == p.cfg.Self.site() {
-			mine = append(mine, q.Name)
-		}
-	}
-	siblings := make(map[string]int)
+// candidates returns the connected peers of a site that this host measures, as the
+// choice of a train sees them. Peers are connected by the pingers, in an order and at a pace
+// that suits the links.
+func (p *Prober) candidates(site string) []candidate {
 	var cs []candidate
-	for _, q := range peers {
-		if !ok(q.site()) {
+	for _, q := range p.look() {
+		if q.site() != site {
 			continue
 		}
-		siblings[q.site()] += p.measuredTo(mine, q.Name, siblings[q.site()])
-		if _, up := p.cfg.Endpoint.Stats(q.Name); up {
-			cs = append(cs, candidate{Peer: q})
+		if _, up := p.cfg.Endpoint.Stats(q.Name); !up {
+			continue
 		}
-	}
-	for i := range cs {
-		c := &cs[i]
-		c.siblings = siblings[c.site()]
-		if e, ok := p.rec.known(c.Name); ok && e.Has(netmap.FieldBandwidth) && e.Source >= netmap.SourceProbed {
-			c.measured = e.Measured
+		c := candidate{Peer: q, important: p.cfg.Important(p.cfg.Self.Name, q.Name)}
+		if e, ok := p.rec.known(q.Name); ok && e.Has(netmap.FieldBandwidth) && e.Source >= netmap.SourceProbed {
+			c.measured, c.spread = e.Measured, e.Spread
 		}
+		cs = append(cs, c)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range cs {
-		c := &cs[i]
-		if s := p.peers[c.Name]; s != nil {
-			c.notBefore = s.bandwidth.notBefore
-		}
-		// An agent that has restarted finds its own row in the map.
-		if due := c.measured.Add(p.cfg.Interval * 3 / 4); !c.measured.IsZero() && due.After(c.notBefore) {
-			c.notBefore = due
+		if s := p.peers[cs[i].Name]; s != nil {
+			cs[i].notBefore, cs[i].suspect = s.bandwidth.notBefore, !s.suspected.IsZero()
 		}
 	}
 	return cs
-}
-
-// manySiblings is where counting ends: a site pair of which so many pairs are
-// measured is known, and counting all would cost n² look-ups a choice.
-const manySiblings = 16
-
-// measuredTo counts the hosts of mine whose bandwidth to peer is measured, given
-// that already were counted for its site.
-func (p *Prober) measuredTo(mine []string, peer string, already int) (n int) {
-	for _, from := range mine {
-		if already+n >= manySiblings || p.cfg.Known == nil {
-			break
-		}
-		if e, ok := p.cfg.Known(from, peer); ok && e.Has(netmap.FieldBandwidth) && e.Source >= netmap.SourceProbed {
-			n++
-		}
-	}
-	return n
 }

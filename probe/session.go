@@ -48,21 +48,29 @@ type result struct {
 	Bytes     int64 // sent for it, UDP payload
 	Trains    int
 	Shaped    bool // a token bucket was seen
+	// Packets of trains of which most arrived, and how many of those were lost: what is lost
+	// of the others was refused by a full queue.
+	sent, lost int
 	// Limited says that the sender was no faster than what arrived: Bandwidth is a
 	// lower bound, and Spread at least a half.
 	Limited bool
 }
 
+// A sendFunc sends a train and returns how long that took.
+type sendFunc = func(trainID, int) (time.Duration, error)
+
 // initiate asks the host at the other end of s for trains until one is long enough,
-// and returns what it read. more is asked before each train after the first. The result
-// holds the bytes sent even where an error is returned.
-func initiate(ctx context.Context, s control, send func(trainID, int) (time.Duration, error), more func() bool) (result, error) {
+// and returns what it read. ask is the first question, with the length of the first train. more is
+// asked before each train after that. The result holds the bytes sent even where an error is
+// returned.
+func initiate(ctx context.Context, s control, ask message, send sendFunc, more func() bool) (result, error) {
 	s.SetDeadline(time.Now().Add(sessionTime))
 	stop := context.AfterFunc(ctx, s.Abort)
 	defer stop()
 	var res result
-	for count := firstTrain; count > 0; {
-		if err := writeMessage(s, message{Op: opTrain, Count: count}); err != nil {
+	for count := ask.Count; count > 0; {
+		ask.Count = count
+		if err := writeMessage(s, ask); err != nil {
 			return res, err
 		}
 		m, err := readMessage(s, opGo)
@@ -103,6 +111,10 @@ func initiate(ctx context.Context, s control, send func(trainID, int) (time.Dura
 // take makes r, read from a train of count packets that took that long to send, the result.
 func (res *result) take(r reading, count int, took time.Duration) {
 	res.Shaped, res.Spread = r.Shaped, r.Spread
+	if lost := count - r.Received; lost <= count/8 {
+		res.sent += count
+		res.lost += lost
+	}
 	// What leaves the host as slowly as it arrives was slowed down by the host. A full
 	// train only: in 16 packets the first read at the far end is too coarse.
 	res.Limited = count == maxTrain && float64(r.Span) < 1.15*float64(took)
@@ -118,9 +130,10 @@ func (res *result) take(r reading, count int, took time.Duration) {
 	res.Bandwidth = bandwidth(r.Rate)
 }
 
-// respond grants the train that m asks for, and those that follow on s. The caller
-// holds the host's slot. It returns nil when the initiator has ended the session.
-func (c *catcher) respond(ctx context.Context, s control, m message, busy func() bool) error {
+// respond grants the train that m asks for, and those that follow on s, and tells heard what it
+// read of each. The caller holds the host's slot. It returns nil when the initiator has ended
+// the session.
+func (c *catcher) respond(ctx context.Context, s control, m message, busy func() bool, heard func(reading)) error {
 	s.SetDeadline(time.Now().Add(sessionTime))
 	for range sessionTrains {
 		if busy() {
@@ -137,6 +150,7 @@ func (c *catcher) respond(ctx context.Context, s control, m message, busy func()
 			answer.Lost = err.Error()
 		} else {
 			answer = readingMessage(r)
+			heard(r)
 		}
 		if err := writeMessage(s, answer); err != nil {
 			return err

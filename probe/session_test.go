@@ -54,11 +54,11 @@ func TestSession(t *testing.T) {
 		go func() {
 			m, err := readMessage(b, opTrain)
 			if err == nil {
-				err = c.respond(t.Context(), b, m, idle)
+				err = c.respond(t.Context(), b, m, idle, func(reading) {})
 			}
 			served <- err
 		}()
-		res, err := initiate(t.Context(), a, feed(c, 100*time.Microsecond, func(seq int) bool { return seq == 7 }), always)
+		res, err := initiate(t.Context(), a, message{Op: opTrain, Count: firstTrain}, feed(c, 100*time.Microsecond, func(seq int) bool { return seq == 7 }), always)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestRespondEnds(t *testing.T) {
 		c := &catcher{}
 		start := time.Now()
 		go io.Copy(io.Discard, a)
-		if err := c.respond(t.Context(), b, message{Op: opTrain, Count: 16}, idle); err == nil {
+		if err := c.respond(t.Context(), b, message{Op: opTrain, Count: 16}, idle, func(reading) {}); err == nil {
 			t.Error("no error from a silent initiator")
 		}
 		if d := time.Since(start); d != sessionTime {
@@ -99,9 +99,9 @@ func TestRespondYields(t *testing.T) {
 		calls := 0
 		go func() {
 			m, _ := readMessage(b, opTrain)
-			c.respond(t.Context(), b, m, func() bool { calls++; return calls > 1 })
+			c.respond(t.Context(), b, m, func() bool { calls++; return calls > 1 }, func(reading) {})
 		}()
-		res, err := initiate(t.Context(), a, feed(c, 10*time.Microsecond, func(int) bool { return false }), always)
+		res, err := initiate(t.Context(), a, message{Op: opTrain, Count: firstTrain}, feed(c, 10*time.Microsecond, func(int) bool { return false }), always)
 		var busy *BusyError
 		if !errors.As(err, &busy) || res.Trains != 1 || res.Bytes != firstTrain*trainPayload {
 			t.Errorf("%+v, %v", res, err)
@@ -116,10 +116,10 @@ func TestLostTrain(t *testing.T) {
 		c := &catcher{}
 		go func() {
 			m, _ := readMessage(b, opTrain)
-			c.respond(t.Context(), b, m, idle)
+			c.respond(t.Context(), b, m, idle, func(reading) {})
 		}()
 		start := time.Now()
-		res, err := initiate(t.Context(), a, feed(c, 0, func(seq int) bool { return seq > 2 }), always)
+		res, err := initiate(t.Context(), a, message{Op: opTrain, Count: firstTrain}, feed(c, 0, func(seq int) bool { return seq > 2 }), always)
 		if err == nil || res.Bandwidth != 0 || time.Since(start) > time.Second {
 			t.Errorf("%+v, %v after %v", res, err, time.Since(start))
 		}
@@ -150,7 +150,7 @@ func TestInitiateRefusesLies(t *testing.T) {
 					lie(&m)
 					writeMessage(b, m)
 				}()
-				res, err := initiate(t.Context(), a, func(trainID, int) (time.Duration, error) { return 0, nil }, always)
+				res, err := initiate(t.Context(), a, message{Op: opTrain, Count: firstTrain}, func(trainID, int) (time.Duration, error) { return 0, nil }, always)
 				if !errors.Is(err, errInvalid) || res.Bandwidth != 0 {
 					t.Errorf("%+v, %v", res, err)
 				}

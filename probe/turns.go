@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -12,311 +11,336 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// nextInside measures the most valuable peer of this host's own site, if one is due,
-// and returns how long to rest. Inside a site the hosts' slots are all that orders
-// trains: a switch carries several at once.
-func (p *Prober) nextInside(ctx context.Context) (time.Duration, error) {
-	due, rest := p.rankOf(p.candidates(func(site string) bool { return site == p.cfg.Self.site() }))
-	if len(due) == 0 {
-		return rest, nil
-	}
-	if rest := p.afford(due[0].use()); rest > 0 {
-		return rest, nil
-	}
-	p.attempt(ctx, due[0].Peer, due[0].use())
-	return slotRetry / 3, nil // others want this host's slot too
-}
+const (
+	// watchTrain is the length of the trains that look whether a link is as it was. The
+	// shortest that says anything, 6 packets, may lose none, and is for links under slowLink,
+	// where a packet takes 5 ms and more. Where a train is too short to time it grows
+	// ([nextLength]): from about 20 Mbit/s on, to 100 kB at 85 Mbit/s.
+	watchTrain = 8
+	slowTrain  = minArrivals
+	slowLink   = 250e3 // bytes a second
+	// watchCost is what such a session takes of a link.
+	watchCost = watchTrain*(trainPayload+packetCost) + sessionCost
+	// firstCost is the same for a first measurement.
+	firstCost = firstTrain*(trainPayload+packetCost) + sessionCost
 
-// nextAcross measures a peer of another site, if one is due, under the lease of the
-// link to its site, and returns how long to rest.
-func (p *Prober) nextAcross(ctx context.Context) (time.Duration, error) {
-	now := time.Now()
-	p.mu.Lock()
-	shut := make(map[string]bool)
-	for site, until := range p.closed {
-		if now.Before(until) {
-			shut[site] = true
-		} else {
-			delete(p.closed, site)
+	// opinions is how many trains a host sends in a row to a peer whose readings do not
+	// fit: two that agree are believed.
+	opinions = 3
+)
+
+// turns waits for this host's part of each round, which begins at offset, and takes the
+// turn, until ctx ends.
+func (p *Prober) turns(ctx context.Context, offset time.Duration, turn func(ctx context.Context, round int64)) error {
+	for {
+		_, into := roundAt(time.Now())
+		if err := sleep(ctx, mod64(offset-into, roundTime)); err != nil {
+			return err
 		}
-	}
-	p.mu.Unlock()
-	ok := func(site string) bool { return site != p.cfg.Self.site() && !shut[site] }
-	due, rest := p.rankOf(p.candidates(ok))
-	if len(due) == 0 {
-		return min(rest, idlePause/4), nil
-	}
-	if rest := p.afford(due[0].use()); rest > 0 {
-		return rest, nil
-	}
-	site := due[0].site()
-	u := due[0].use()
-	give, err := p.lease(ctx, site, u)
-	if err != nil {
-		p.refused(site, err)
-		return slotRetry, nil
-	}
-	// The lease was waited for: choose again, and if the peer is busy try another of
-	// its site under the same lease.
-	due, _ = p.rankOf(p.candidates(func(s string) bool { return s == site }))
-	var res result
-	for _, c := range due[:min(len(due), 3)] {
-		res, err = p.attempt(ctx, c.Peer, u)
-		var busy *BusyError
-		if !errors.As(err, &busy) {
-			break
+		if round, _ := roundAt(time.Now()); !p.cfg.Busy() {
+			turn(ctx, round)
 		}
-	}
-	give(res.Bytes, res.Bandwidth)
-	return slotRetry / 3, nil
-}
-
-func (p *Prober) rankOf(cs []candidate) ([]candidate, time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return rank(cs, time.Now(), idlePause, p.rng)
-}
-
-// afford returns how long this host's own budget forbids a train.
-func (p *Prober) afford(u use) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return min(p.budget.wait(time.Now(), u, firstTrain*trainPayload, p.cfg.Share, p.cfg.HostBurst), idlePause)
-}
-
-// refused leaves site alone for as long as its link's keeper said.
-func (p *Prober) refused(site string, err error) {
-	retry := busyRetry
-	var busy *BusyError
-	is := errors.As(err, &busy)
-	if is {
-		retry = max(busy.Retry, slotRetry)
-	}
-	retry = p.jitter(retry) + retry/4 // never before the keeper said
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed[site] = time.Now().Add(retry)
-	p.tally(err, is)
-}
-
-// attempt measures the bandwidth to peer once and notes how that ended.
-func (p *Prober) attempt(ctx context.Context, peer Peer, u use) (result, error) {
-	res, err := p.session(ctx, peer, u)
-	if ctx.Err() == nil {
-		p.settle(peer.Name, func(s *peerState) *schedule { return &s.bandwidth }, p.cfg.Interval, err)
-	}
-	return res, err
-}
-
-// measure is one attempt with all that it needs, for [Prober.ProbeOnce].
-func (p *Prober) measure(ctx context.Context, peer Peer) error {
-	give := func(int64, netmap.BytesPerSec) {}
-	if peer.site() != p.cfg.Self.site() {
-		var err error
-		if give, err = p.lease(ctx, peer.site(), first); err != nil {
+		// A timer that fires early must not give the turn twice.
+		if err := sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
-	res, err := p.session(ctx, peer, first)
-	give(res.Bytes, res.Bandwidth)
+}
+
+// mod64 returns a modulo n, more than 0 and at most n.
+func mod64(a, n time.Duration) time.Duration {
+	if r := a % n; r > 0 {
+		return r
+	} else {
+		return r + n
+	}
+}
+
+// turnInside measures whom this host meets inside its site, if that is due. Of the two the
+// one with the lower name begins; the other's half comes after.
+func (p *Prober) turnInside(ctx context.Context, round int64) {
+	self := p.cfg.Self
+	partner := p.roster().inside(round, self.site(), self.Name)
+	if partner == "" {
+		return
+	}
+	if self.Name > partner && sleep(ctx, insideTime/2) != nil {
+		return
+	}
+	for {
+		now := time.Now()
+		cs := p.candidates(self.site())
+		i := slices.IndexFunc(cs, func(c candidate) bool { return c.Name == partner })
+		if i < 0 || now.Before(cs[i].notBefore) || cs[i].worth(now, p.cfg.Interval) < 1 && !cs[i].suspect {
+			return
+		}
+		u := cs[i].use(again)
+		if !p.affords(u) {
+			return
+		}
+		_, _, err := p.attempt(ctx, cs[i].Peer, u, func() bool { return p.affords(urgent) })
+		// What began before this round may still be under way: try until the turn is over,
+		// or the round if nothing is known of the pair, which would wait for the next cycle.
+		var busy *BusyError
+		if !errors.As(err, &busy) || busy.Retry > insideTime || sleep(ctx, 2*slotRetry+time.Millisecond) != nil {
+			return
+		}
+		if r, into := roundAt(time.Now()); r != round || u != first && into > insideTime {
+			return
+		}
+	}
+}
+
+// affords reports whether this host may spend a short train inside its site.
+func (p *Prober) affords(u use) bool {
+	if p.capped(firstCost) != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.budget.wait(time.Now(), u, firstCost, p.cfg.hostTerms()) == 0
+}
+
+// turnAcross measures hosts of another site if this host has the turn on the link there: the
+// one that it meets, or another that is worth more. What was never measured is measured
+// for as long as the round lasts; otherwise one train is enough.
+func (p *Prober) turnAcross(ctx context.Context, round int64) {
+	self := p.cfg.Self
+	m, ok := p.roster().across(round, self.site(), self.Name)
+	if !ok || m.from != self.Name {
+		return
+	}
+	site := p.siteOf(m.to)
+	waited := false
+	for {
+		now := time.Now()
+		p.mu.Lock()
+		l := p.links[site]
+		shut := l == nil || now.Before(l.closed)
+		p.mu.Unlock()
+		if r, _ := roundAt(now); r != round && !waited || shut || p.cfg.Busy() {
+			return
+		}
+		cs := p.candidates(site)
+		p.mu.Lock()
+		c, ok := choose(cs, m.to, now, p.cfg.Interval, p.rng)
+		p.mu.Unlock()
+		if !ok {
+			return
+		}
+		u := c.use(watch)
+		err := p.across(ctx, c.Peer, u)
+		var busy *BusyError
+		switch taken := errors.As(err, new(*peerBusyError)); {
+		case taken && !waited:
+			continue // another may be free
+		case errors.As(err, &busy) && busy.Retry <= roundTime && !waited:
+			// The budget is all but there: on a link that has no turn in each round it would
+			// otherwise wait for seconds.
+			waited = true
+			if sleep(ctx, busy.Retry) != nil {
+				return
+			}
+		case err != nil || u == watch || waited:
+			return
+		}
+	}
+}
+
+// siteOf returns the site of a member.
+func (p *Prober) siteOf(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range p.around.peers {
+		if q.Name == name {
+			return q.site()
+		}
+	}
+	return ""
+}
+
+// A peerBusyError says that the peer, and not the link, was taken.
+type peerBusyError struct{ err error }
+
+func (e *peerBusyError) Error() string { return e.err.Error() }
+func (e *peerBusyError) Unwrap() error { return e.err }
+
+// across measures peer, of another site, under a lease of the link.
+func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
+	length := p.length(peer, u)
+	cost := int64(length*(trainPayload+packetCost) + sessionCost)
+	err := p.capped(cost)
+	var give func(int64, netmap.BytesPerSec)
+	if err == nil {
+		give, err = p.lease(ctx, peer.site(), request{use: u, cost: cost})
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			p.refused(peer.site(), err)
+		}
+		return err
+	}
+	took, rate, err := p.attempt(ctx, peer, u, func() bool { return true })
+	give(took, rate)
+	if errors.As(err, new(*BusyError)) {
+		return &peerBusyError{err}
+	}
 	return err
 }
 
-// session runs trains to peer, with this host's slot held, and records the result.
-func (p *Prober) session(ctx context.Context, peer Peer, u use) (result, error) {
+// refused notes that the lease of the link to site was not to be had.
+func (p *Prober) refused(site string, err error) {
+	retry := 10 * time.Second
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		retry = min(busy.Retry, time.Minute)
+	} else {
+		p.cfg.Log.Debug("no lease", "site", site, "err", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.links[site]; l != nil {
+		l.closed = time.Now().Add(retry)
+	}
+	p.tally(err)
+}
+
+// wire returns what the session took of a link.
+func (res result) wire() int64 {
+	if res.Trains == 0 {
+		return 0
+	}
+	return res.Bytes + res.Bytes/trainPayload*packetCost + sessionCost
+}
+
+// attempt measures the bandwidth to peer, again at once while the readings do not fit
+// and more allows, and notes how that ended. It returns the bytes that links carried for
+// it and the last rate, 0 if none was read.
+func (p *Prober) attempt(ctx context.Context, peer Peer, u use, more func() bool) (bytes int64, rate netmap.BytesPerSec, err error) {
+	for range opinions {
+		res, again, err := p.session(ctx, peer, u)
+		bytes += res.wire()
+		if ctx.Err() != nil {
+			return bytes, rate, context.Cause(ctx)
+		}
+		p.settle(peer.Name, func(s *peerState) *schedule { return &s.bandwidth }, p.pause(peer), err)
+		if err != nil {
+			return bytes, rate, err
+		}
+		rate = res.Bandwidth
+		if !again || !more() {
+			break
+		}
+		u = urgent
+	}
+	return bytes, rate, nil
+}
+
+// pause is for how long a peer that was measured is left alone at least.
+func (p *Prober) pause(peer Peer) time.Duration {
+	if peer.site() == p.cfg.Self.site() {
+		return p.cfg.Interval / 10
+	}
+	return watchGap
+}
+
+// note remembers what the last train to peer read.
+func (p *Prober) note(peer Peer, res result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.peers[peer.Name]; s != nil {
+		s.read, s.suspected = res.Bandwidth, time.Time{}
+	}
+	if l := p.links[peer.site()]; l != nil && peer.site() != p.cfg.Self.site() {
+		l.read = res.Bandwidth
+	}
+}
+
+// session runs trains to peer, with this host's slot held, and records the result. It
+// reports whether the estimator wants another at once: this one does not fit.
+func (p *Prober) session(ctx context.Context, peer Peer, u use) (res result, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionTime)
 	defer cancel()
+	if u != urgent {
+		var stop func()
+		ctx, stop = p.whileIdle(ctx)
+		defer stop()
+	}
 	// The connection comes first: a handshake must not hold the slot.
 	s, err := p.cfg.Endpoint.Open(ctx, peer.Name, 0, lane.StreamProbe)
 	if err != nil {
-		return result{}, err
+		return result{}, false, err
 	}
-	select {
-	case p.slot <- struct{}{}:
-	case <-ctx.Done():
+	release, err := p.takeSlot(ctx)
+	if err != nil {
 		s.Abort()
-		return result{}, context.Cause(ctx)
+		return result{}, false, err
 	}
-	defer func() { <-p.slot }()
-	res, err := initiate(ctx, s, sender(ctx, p.cfg.Endpoint, s.Peer.Addr), func() bool { return !p.cfg.Busy() })
+	defer release()
+	ask := message{Op: opTrain, Count: p.length(peer, u), Urgent: u == urgent}
+	inside := peer.site() == p.cfg.Self.site()
+	// A second opinion during an exchange is one short train.
+	more := func() bool { return !p.cfg.Busy() }
+	res, err = initiate(ctx, s, ask, sender(ctx, p.cfg.Endpoint, s.Peer.Addr), more)
+	p.charge(res.wire())
 	p.mu.Lock()
-	p.budget.spend(time.Now(), u, res.Bytes, max(res.Bandwidth, netmap.BytesPerSec(p.budget.rate)), p.cfg.Share)
-	p.stats.Bytes += res.Bytes
+	if inside {
+		p.budget.spend(time.Now(), u, res.wire(), max(res.Bandwidth, netmap.BytesPerSec(p.budget.rate)), p.cfg.hostTerms())
+	}
 	if err == nil {
 		p.stats.Sessions++
 	}
 	p.mu.Unlock()
 	if err != nil {
 		s.Abort()
-		return res, fmt.Errorf("trains: %w", err)
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return res, false, fmt.Errorf("trains: %w", err)
 	}
-	p.rec.trains(peer.Name, res)
+	again = p.rec.trains(peer.Name, res)
+	p.note(peer, res)
 	p.cfg.Log.Debug("measured", "peer", peer.Name, "mbps", res.Bandwidth.Mbps(), "spread", res.Spread,
 		"trains", res.Trains, "bytes", res.Bytes, "shaped", res.Shaped, "limited", res.Limited)
-	return res, nil
+	return res, again, nil
 }
 
-// muteKeeper is after how many unanswered requests a host leases its links from
-// itself: a keeper that is alive to the membership and dead to us must not end all
-// measuring. Two trains may then meet on a link, see [keeper].
-const muteKeeper = 3
-
-// lease asks the keeper of this host's site for the link to site. The function that
-// it returns gives the lease back and must be called once.
-func (p *Prober) lease(ctx context.Context, site string, u use) (func(int64, netmap.BytesPerSec), error) {
-	l := siteLink{p.cfg.Self.site(), site}
-	name := keeperOf(l.from, append(slices.Clone(p.cfg.Peers()), p.cfg.Self))
-	p.mu.Lock()
-	mute := p.mute >= muteKeeper
-	if mute {
-		p.mute-- // ask once before the next time
+// length returns how many packets the first train of a session has.
+func (p *Prober) length(peer Peer, u use) int {
+	if u == first {
+		return firstTrain
 	}
-	p.mu.Unlock()
-	if name == p.cfg.Self.Name || mute {
-		return p.keeper.acquire(ctx, l, u)
-	}
-	s, err := p.askKeeper(ctx, name, site, u)
-	p.heard(err)
-	if err != nil {
-		return nil, fmt.Errorf("lease of %s→%s from %s: %w", l.from, l.to, name, err)
-	}
-	return func(bytes int64, rate netmap.BytesPerSec) {
-		s.SetDeadline(time.Now().Add(askTime))
-		if writeMessage(s, message{Op: opDone, Bytes: bytes, Rate: float64(rate)}) != nil {
-			s.Abort() // the lease ends with the stream
-			return
-		}
-		finish(s)
-	}, nil
-}
-
-// askKeeper returns the stream that holds the lease.
-func (p *Prober) askKeeper(ctx context.Context, keeper, site string, u use) (*lane.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, leaseQueue+askTime)
-	defer cancel()
-	s, err := p.cfg.Endpoint.Open(ctx, keeper, 0, lane.StreamProbe)
-	if err != nil {
-		return nil, err
-	}
-	s.SetDeadline(time.Now().Add(leaseQueue + askTime))
-	stop := context.AfterFunc(ctx, s.Abort)
-	if err = writeMessage(s, message{Op: opLease, Site: site, Again: u == again}); err == nil {
-		_, err = readMessage(s, opGranted)
-	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		s.Abort()
-		return nil, err
-	}
-	return s, nil
-}
-
-// heard counts a keeper's silence: a refusal is an answer.
-func (p *Prober) heard(err error) {
-	var busy *BusyError
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == nil || errors.As(err, &busy) {
-		p.mute = 0
-	} else {
-		p.mute++
+	if l := p.links[peer.site()]; l != nil && l.read > 0 && l.read < slowLink {
+		return slowTrain
 	}
+	return watchTrain
 }
 
-// serve answers a peer's stream. It runs in a goroutine of the endpoint.
-func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
-	s.SetDeadline(time.Now().Add(askTime))
-	m, err := readMessage(s, opPing, opTrain, opLease)
-	if err == nil {
-		switch m.Op {
-		case opPing:
-			err = pong(s)
-		case opTrain:
-			err = p.serveTrains(ctx, s, m)
-		case opLease:
-			err = p.serveLease(ctx, s, m)
-		}
-	}
-	if err != nil {
-		s.Abort()
-		if errors.Is(err, errInvalid) {
-			p.count(func(s *Stats) { s.Invalid++ })
-			p.cfg.Log.Warn("invalid probe request", "peer", s.Peer.Name, "err", err)
-		}
-		return
-	}
-	s.Close()
-}
-
-func (p *Prober) serveTrains(ctx context.Context, s control, m message) error {
-	if p.cfg.Busy() || p.stopped() {
-		return p.decline(s, busyRetry, "exchange")
-	}
+// takeSlot takes this host's slot, or returns a [BusyError] if it is not free soon: a
+// long probe holds it for seconds, and a turn is over by then.
+func (p *Prober) takeSlot(ctx context.Context) (release func(), err error) {
+	t := time.NewTimer(insideTime)
+	defer t.Stop()
 	select {
 	case p.slot <- struct{}{}:
-	default:
-		return p.decline(s, slotRetry, "another probe")
-	}
-	defer func() { <-p.slot }()
-	p.count(func(s *Stats) { s.Served++ })
-	return p.catch.respond(ctx, s, m, p.cfg.Busy)
-}
-
-func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) error {
-	if p.cfg.Busy() || p.stopped() {
-		return p.decline(s, busyRetry, "exchange")
-	}
-	own := p.cfg.Self.site()
-	peers := p.cfg.Peers()
-	insider := slices.ContainsFunc(peers, func(q Peer) bool { return q.Name == s.Peer.Name && q.site() == own })
-	known := slices.ContainsFunc(peers, func(q Peer) bool { return q.site() == m.Site })
-	if !insider || !known || m.Site == own {
-		// Views may differ for a moment, so this is a refusal and no offence.
-		return p.decline(s, time.Second, "link not known here")
-	}
-	s.SetDeadline(time.Now().Add(leaseQueue + leaseTime))
-	u := first
-	if m.Again {
-		u = again
-	}
-	give, err := p.keeper.acquire(ctx, siteLink{own, m.Site}, u)
-	var busy *BusyError
-	if errors.As(err, &busy) {
-		return p.decline(s, busy.Retry, busy.Why)
-	} else if err != nil {
-		return err
-	}
-	// A holder that vanishes is charged what it may have sent in one go.
-	spent, rate := int64(firstTrain*trainPayload), netmap.BytesPerSec(0)
-	defer func() { give(spent, rate) }()
-	s.SetDeadline(time.Now().Add(leaseTime))
-	if err := writeMessage(s, message{Op: opGranted}); err != nil {
-		return err
-	}
-	done, err := readMessage(s, opDone)
-	if errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	spent, rate = done.Bytes, netmap.BytesPerSec(done.Rate)
-	return nil
-}
-
-// stopped reports whether Run has returned.
-func (p *Prober) stopped() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
+		return func() { <-p.slot }, nil
+	case <-t.C:
+		return nil, &BusyError{Retry: slotRetry, Why: "another probe of this host"}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 
-// decline refuses a request.
-func (p *Prober) decline(s control, retry time.Duration, why string) error {
-	p.count(func(s *Stats) { s.Declined++ })
-	return writeMessage(s, message{Op: opBusy, RetryMS: max(retry.Milliseconds(), 1), Why: why})
+// whileIdle returns a context that ends with a [BusyError] as soon as an exchange begins
+// here. stop must be called; it waits for the goroutine that looks.
+func (p *Prober) whileIdle(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		yieldWhen(ctx, func() bool { return !p.cfg.Busy() }, cancel)
+	}()
+	return ctx, func() { cancel(nil); <-done }
 }

@@ -84,6 +84,9 @@ func (r *runFlags) check() error {
 	if err := (probe.Config{Share: r.probeShare}).Check(); err != nil || r.probeShare == 0 {
 		return usagef("--probe-share %v: want more than 0 and at most 0.1", r.probeShare)
 	}
+	if err := (probe.Config{HourlyCap: int64(r.probeCap)}).Check(); err != nil {
+		return usagef("--probe-cap %v: want at least 1MiB, or 0B for none", &r.probeCap)
+	}
 	if r.mapWait < 0 {
 		return usagef("--map-wait %v: want 0 or more", r.mapWait)
 	}

@@ -41,6 +41,7 @@ func TestSlipsAreFoundFirst(t *testing.T) {
 		{"join", []string{"--probe-interval", "0s"}, "--probe-interval 0s: want at least 5s"},
 		{"join", []string{"--probe-interval", "soon"}, `--probe-interval "soon": want a time with its unit`},
 		{"join", []string{"--map-wait", "-1s"}, "--map-wait -1s: want 0 or more"},
+		{"join", []string{"--probe-cap", "10KiB"}, "--probe-cap 10KiB: want at least 1MiB"},
 		{"join", []string{"--spool", file}, file + " is not a folder"},
 		{"join", []string{"--spool", filepath.Join(file, "spool")}, "not a directory"},
 		{"join", []string{"--spool", open}, "chmod go-w " + open},

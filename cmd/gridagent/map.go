@@ -15,20 +15,32 @@ func (a *app) mapCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "map",
 		Short: "Show the network map: what is believed of every pair of hosts",
-		Long: `Show the network map of this host's agent. The table gives, from row to column, what one
-flow gets in Mbit/s over the one-way latency. With -o json it is the matrix form of a grid
-file, which plan, verify and simulate read back with --grid.
+		Long: fmt.Sprintf(`Show the network map of this host's agent. The table gives, from row to column, what one
+flow gets in Mbit/s over the one-way latency, which is half of the measured round trip. On
+a terminal colours show which bandwidths are old or uncertain. A map of more than %d hosts is
+summed up by pairs of sites; --all lists every pair. What the numbers mean:
+docs/measurement.md.
+
+With -o json it is the matrix form of a grid file, which plan, verify and simulate read back
+with --grid, and map diff compares. With -o csv it is a line a pair (RFC 4180), with empty
+fields where nothing is known. Both forms are described in docs/formats.md.
 
 Agents that have just found each other need some seconds to measure all pairs of hosts:
 --wait waits until each pair is measured or, with --predict, known by prediction. When the
-time is over the map is printed as it is, and the status is 1.`,
-		Example: "  gridagent map\n  gridagent map --wait 1m -o json >grid.json && gridagent plan allgather --grid grid.json --size 1MiB",
-		Args:    cobra.NoArgs,
+time is over the map is printed as it is, and the status is 1.`, maxMapHosts),
+		Example: `  gridagent map
+  gridagent map --all --color always | less -R
+  gridagent map --wait 1m -o json >grid.json && gridagent plan allgather --grid grid.json --size 1MiB
+  gridagent map -o csv >map.csv
+  gridagent map diff`,
+		Args: cobra.NoArgs,
 	}
 	at := placeFlags(cmd)
 	predict := cmd.Flags().Bool("predict", false, "fill pairs that are not measured from like pairs")
+	all := cmd.Flags().Bool("all", false, "show every pair of hosts, however many there are")
+	color := colorFlag(cmd)
 	wait := waitFlag(cmd)
-	output := outputFlag(cmd)
+	output := choiceFlag(cmd, "output", "o", "how to print: a table for people, JSON (a grid file) or CSV (a line a pair) for programs", "table", "json", "csv")
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
 		agent, err := at.dial()
 		if err != nil {
@@ -36,13 +48,15 @@ time is over the map is printed as it is, and the status is 1.`,
 		}
 		var reply *apiv1.MapResponse
 		var snap *netmap.Snapshot
+		var now time.Time
 		known, total := 0, 0
 		complete, err := awaitMap(cmd.Context(), *wait, func() (bool, error) {
 			r, err := agent.Map(cmd.Context(), connect.NewRequest(&apiv1.MapRequest{Predict: *predict}))
 			if err != nil {
 				return false, rpcError(err)
 			}
-			if snap, err = netmap.ParseMatrix(r.Msg.GetMatrixJson(), time.Now()); err != nil {
+			now = time.Now()
+			if snap, err = netmap.ParseMatrix(r.Msg.GetMatrixJson(), now); err != nil {
 				return false, fmt.Errorf("map from the agent: %w", err)
 			}
 			reply = r.Msg
@@ -52,16 +66,20 @@ time is over the map is printed as it is, and the status is 1.`,
 		if err != nil {
 			return err
 		}
-		if output.value == "json" {
+		switch output.value {
+		case "json":
 			_, err = a.out.Write(append(reply.GetMatrixJson(), '\n'))
-		} else {
-			err = a.printMap(reply, snap)
+		case "csv":
+			err = writeMapCSV(a.out, snap, now)
+		default:
+			err = a.printMap(mapView{reply: reply, snap: snap, now: now, all: *all, p: a.painter(color.value)})
 		}
 		if err == nil && !complete && *wait > 0 {
 			err = fmt.Errorf("the map is not complete after %v: %d of %d pairs", *wait, known, total)
 		}
 		return err
 	})
+	cmd.AddCommand(a.mapDiffCmd())
 	return cmd
 }
 

@@ -2,55 +2,100 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// maxMapColumns is the widest map that is shown as a matrix: 14 hosts fill 160 columns.
-// A larger one is shown as a list.
-const maxMapColumns = 14
+const (
+	// maxMapColumns is the widest map that is shown as a matrix: 14 hosts fill 160 columns.
+	// A larger one is shown as a list.
+	maxMapColumns = 14
+	// maxMapHosts is the largest map of which every pair is listed unasked: 24 hosts have 552.
+	maxMapHosts = 24
+)
 
-// printMap shows the bandwidth and latency of every pair of hosts.
-func (a *app) printMap(reply *apiv1.MapResponse, s *netmap.Snapshot) error {
-	fmt.Fprintf(a.out, "epoch %d: %d of %d pairs measured; one flow in Mbit/s / one-way latency, from row to column\n\n",
-		reply.GetEpoch(), reply.GetPairsMeasured(), reply.GetPairsTotal())
-	if s.N() > maxMapColumns {
-		return a.printMapList(s)
+// A mapView is a map and how to show it.
+type mapView struct {
+	reply *apiv1.MapResponse
+	snap  *netmap.Snapshot
+	now   time.Time // when the agent answered
+	all   bool
+	p     painter
+}
+
+// printMap shows bandwidth and latency: of every pair of hosts, or of pairs of sites where
+// those would be too many.
+func (a *app) printMap(v mapView) error {
+	n := v.snap.N()
+	sites := n > maxMapHosts && !v.all
+	what := "from row to column"
+	if sites {
+		what = "medians over the pairs of hosts, with least and most where they differ by more than a fifth"
+	} else if n > maxMapColumns {
+		what = "a line a pair"
 	}
-	head := []string{"from"}
-	for _, h := range s.Hosts() {
-		head = append(head, h.Name)
+	fmt.Fprintf(a.out, "epoch %d: %d of %d pairs measured; one flow in Mbit/s / one-way latency, %s\n\n",
+		v.reply.GetEpoch(), v.reply.GetPairsMeasured(), v.reply.GetPairsTotal(), what)
+	var err error
+	switch {
+	case sites:
+		err = a.printMapSites(v)
+	case n > maxMapColumns:
+		err = a.printMapList(v)
+	default:
+		err = a.printMapMatrix(v)
 	}
-	t := a.table(head...)
-	for i, h := range s.Hosts() {
-		row := []any{h.Name}
-		for j := range s.N() {
-			cell := ""
-			if i != j {
-				cell = formatEstimate(s.Estimate(i, j))
+	if legend := v.p.legend(); err == nil && legend != "" {
+		_, err = fmt.Fprintf(a.out, "\n%s\n", legend)
+	}
+	return err
+}
+
+func (a *app) printMapMatrix(v mapView) error {
+	t := a.paintedTable(v.p, "from")
+	t.names(v.snap.Names()...)
+	for i, h := range v.snap.Hosts() {
+		row := []paintedCell{plain(h.Name)}
+		for j := range v.snap.N() {
+			if i == j {
+				row = append(row, paintedCell{})
+				continue
 			}
-			row = append(row, cell)
+			e := v.snap.Estimate(i, j)
+			row = append(row, paintedCell{formatEstimate(e), trustOf(e, v.now)})
 		}
 		t.row(row...)
 	}
-	return t.flush()
+	return t.print(a.out)
 }
 
-func (a *app) printMapList(s *netmap.Snapshot) error {
-	t := a.table("from", "to", "Mbit/s", "latency", "capacity", "loss", "source")
-	for i := range s.N() {
-		for j := range s.N() {
-			e := s.Estimate(i, j)
+func (a *app) printMapList(v mapView) error {
+	t := a.paintedTable(v.p, "from", "to", "Mbit/s", "spread", "latency", "capacity", "lanes", "loss", "age", "source")
+	for i := range v.snap.N() {
+		for j := range v.snap.N() {
+			e := v.snap.Estimate(i, j)
 			if i == j || e.Known == 0 {
 				continue
 			}
-			t.row(s.Host(i).Name, s.Host(j).Name, known(e, netmap.FieldBandwidth, significant(e.Bandwidth.Mbps())),
-				known(e, netmap.FieldLatency, formatDuration(e.Latency)), known(e, netmap.FieldCapacity, significant(e.Capacity.Mbps())),
-				known(e, netmap.FieldLoss, significant(e.Loss*100)+"%"), e.Source)
+			trust := trustOf(e, v.now)
+			spread := ""
+			if e.Has(netmap.FieldBandwidth) && e.Spread > 0 {
+				spread = formatShare(e.Spread)
+			}
+			painted := func(text string) paintedCell { return paintedCell{text, trust} }
+			t.row(plain(v.snap.Host(i).Name), plain(v.snap.Host(j).Name),
+				painted(known(e, netmap.FieldBandwidth, significant(e.Bandwidth.Mbps()))),
+				painted(spread),
+				plain(known(e, netmap.FieldLatency, formatDuration(e.Latency))),
+				plain(known(e, netmap.FieldCapacity, significant(e.Capacity.Mbps()))),
+				plain(known(e, netmap.FieldLanes, fmt.Sprint(e.Lanes))),
+				plain(known(e, netmap.FieldLoss, formatShare(e.Loss))),
+				painted(formatAge(e.Measured, v.now)), plain(e.Source))
 		}
 	}
-	return t.flush()
+	return t.print(a.out)
 }
 
 // formatEstimate shows bandwidth / latency; what was not measured is a question mark, and
@@ -74,4 +119,22 @@ func known(e netmap.Estimate, f netmap.Field, text string) string {
 		return ""
 	}
 	return text
+}
+
+// formatShare shows a share of 1 in per cent.
+func formatShare(v float64) string { return significant(v*100) + "%" }
+
+// formatAge shows how long ago measured was: no finer than a person wants to know it.
+func formatAge(measured, now time.Time) string {
+	if measured.IsZero() {
+		return ""
+	}
+	switch age := max(now.Sub(measured), 0); {
+	case age < time.Minute:
+		return shortDuration(age.Round(time.Second))
+	case age < 48*time.Hour:
+		return shortDuration(age.Round(time.Minute))
+	default:
+		return fmt.Sprintf("%dd", int(age.Hours()/24))
+	}
 }

@@ -30,6 +30,7 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 		Spool:         s.run.spool,
 		ProbeInterval: s.run.probeInterval,
 		ProbeShare:    s.run.probeShare,
+		ProbeCap:      s.run.hourlyCap(),
 		MapWait:       s.run.mapWait,
 		Switches:      switches,
 		Version:       versionString(),

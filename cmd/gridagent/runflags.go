@@ -17,6 +17,7 @@ type runFlags struct {
 	spool         string
 	probeInterval time.Duration
 	probeShare    float64
+	probeCap      byteSize
 	mapWait       time.Duration
 	switches      string
 }
@@ -29,10 +30,20 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	cmd.Flags().StringVar(&r.spool, "spool", "", "folder for payloads handed over as files, best on a memory file system (default DIR/spool)")
 	cmd.Flags().DurationVar(&r.probeInterval, "probe-interval", time.Minute, "pause between two measurements of the same pair of hosts")
 	cmd.Flags().Float64Var(&r.probeShare, "probe-share", 0.01, "share of a link that measuring may take in the long run, above 0 and at most 0.1")
+	r.probeCap = 256 << 20
+	cmd.Flags().Var(&r.probeCap, "probe-cap", "bytes that measuring may send from this host in an hour, at least 1MiB; 0B for no cap beside the share")
 	cmd.Flags().DurationVar(&r.mapWait, "map-wait", 10*time.Second, "how long an operation waits for a map of its hosts before it falls back to a ring")
 	cmd.Flags().StringVar(&r.switches, "switches", "", "switch-tree file of this host's site, the same at all its hosts that give one; without it a site is taken for one switch")
-	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "map-wait", "switches")
+	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "probe-cap", "map-wait", "switches")
 	return r
+}
+
+// hourlyCap is the cap as package probe counts it, to which 0 is its default.
+func (r *runFlags) hourlyCap() int64 {
+	if r.probeCap == 0 {
+		return -1
+	}
+	return int64(r.probeCap)
 }
 
 // switchTree returns the file of --switches, nil without one.

@@ -123,6 +123,7 @@ func (e *Endpoint) attempt(t target) (*attempt, error) {
 	}
 	a, begun := e.links.attempt(t)
 	if begun {
+		a.ctx, a.cancel = context.WithCancel(e.ctx)
 		e.tasks.Go(func() { e.dial(a) })
 	}
 	return a, nil
@@ -131,10 +132,17 @@ func (e *Endpoint) attempt(t target) (*attempt, error) {
 // dial makes the connection of a and serves it. It is bound to no caller's context:
 // others wait for the same dial.
 func (e *Endpoint) dial(a *attempt) {
+	defer a.cancel()
 	t := a.target
-	conn, err := e.transport.Dial(e.ctx, t.addr, memberTLS(e.cfg.Credentials, t.lane), e.quicConf)
+	tr, done, err := e.socketFor(t.lane)
 	if err != nil {
-		if e.ctx.Err() != nil {
+		e.fail(a, err)
+		return
+	}
+	defer done()
+	conn, err := tr.Dial(a.ctx, t.addr, memberTLS(e.cfg.Credentials, t.lane), e.quicConf)
+	if err != nil {
+		if a.ctx.Err() != nil {
 			err = net.ErrClosed
 		}
 		e.fail(a, err)
@@ -152,7 +160,7 @@ func (e *Endpoint) dial(a *attempt) {
 		}
 	}
 	if err == nil {
-		err = e.adopt(l)
+		err = e.adopt(a.ctx, l)
 	}
 	if err != nil {
 		e.fail(a, err)
@@ -160,6 +168,7 @@ func (e *Endpoint) dial(a *attempt) {
 		return
 	}
 	e.serve(l)
+	e.linger(l)
 }
 
 // fail settles a with err, unless it is settled.

@@ -1,4 +1,5 @@
-// Package lane carries bytes between agents: one UDP socket, many QUIC connections.
+// Package lane carries bytes between agents: one UDP socket, many QUIC connections, and
+// one more socket for each further lane.
 //
 // An [Endpoint] owns the socket of an agent. Over it run, told apart by the two
 // highest bits of a packet's first byte as quic-go's Transport does:
@@ -17,7 +18,10 @@
 // older one was noticed yet; two ends that dial each other at once keep both
 // connections, and each opens streams on the one it saw last. No connection is ever
 // closed because another exists: there may be streams on it. The lanes above 0 belong to
-// the end that dialed them; the other end only accepts streams there.
+// the end that dialed them; the other end only accepts streams there. Each is dialed from a
+// socket of its own ([Config.OpenSocket]) to the peer's one socket, so that a network that
+// holds, queues or routes by flow takes it for a flow; who has no more use for such lanes
+// closes them ([Endpoint.CloseLanes]).
 //
 // What a stranger can make an endpoint hold is bounded: handshakes in progress, joins
 // at once, and the receive windows of those; what a member can is bounded by

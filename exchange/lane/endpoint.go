@@ -26,7 +26,12 @@ const maxStreams = 1024
 type Config struct {
 	// Conn is the agent's socket. The endpoint owns it and closes it. In production
 	// it is the bare *net.UDPConn: a wrapped one costs twice the CPU (no GSO).
-	Conn        net.PacketConn
+	Conn net.PacketConn
+	// OpenSocket opens one more socket of this host, on any free port, for a lane above 0
+	// that this end dials: the endpoint closes it when the lane has ended. Networks tell
+	// flows by address and port, so only lanes with ports of their own are held, queued and
+	// routed each by itself. It must not block. Nil: all lanes share Conn.
+	OpenSocket  func() (net.PacketConn, error)
 	Credentials Credentials
 	// StatelessReset keys the resets by which a restarted agent ends its peers' old
 	// connections at once. All zero disables them.
@@ -138,15 +143,9 @@ func New(cfg Config) (*Endpoint, error) {
 		links:   newLinks(),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.transport = &quic.Transport{
-		Conn:                cfg.Conn,
-		ConnContext:         e.arrive,
-		VerifySourceAddress: func(net.Addr) bool { return e.door.crowded() },
-	}
-	if cfg.StatelessReset != [32]byte{} {
-		key := quic.StatelessResetKey(cfg.StatelessReset)
-		e.transport.StatelessResetKey = &key
-	}
+	e.transport = e.transportOn(cfg.Conn)
+	e.transport.ConnContext = e.arrive
+	e.transport.VerifySourceAddress = func(net.Addr) bool { return e.door.crowded() }
 	e.quicConf = &quic.Config{
 		HandshakeIdleTimeout:           10 * time.Second,
 		MaxIdleTimeout:                 cfg.IdleTimeout,

@@ -31,6 +31,9 @@ func newLink(conn *quic.Conn, lane int, dialed bool) *link {
 	}
 }
 
+// cause returns why l has ended, nil while it lives.
+func (l *link) cause() error { return context.Cause(l.up) }
+
 // usable reports whether this end opens streams on l.
 func (l *link) usable() bool { return l.up.Err() == nil && (l.lane == 0 || l.dialed) }
 
@@ -60,6 +63,9 @@ type attempt struct {
 	settled chan struct{}
 	link    *link
 	err     error
+
+	ctx    context.Context // ends when the dial is to be given up, or has ended
+	cancel context.CancelFunc
 }
 
 // links are the established lanes and the dials of an endpoint, whose lock guards them.
@@ -134,6 +140,23 @@ func (s *links) attempt(t target) (a *attempt, begun bool) {
 	a = &attempt{target: t, settled: make(chan struct{})}
 	s.dials = append(s.dials, a)
 	return a, true
+}
+
+// giveUp ends the dials of the lanes to name from first on, and returns those that exist.
+func (s *links) giveUp(name string, first int) []*link {
+	for _, a := range slices.Clone(s.dials) {
+		if a.target.name == name && a.target.lane >= first {
+			a.cancel()
+			s.settle(a, nil, net.ErrClosed)
+		}
+	}
+	var open []*link
+	for _, l := range s.of[name] {
+		if l.dialed && l.lane >= first {
+			open = append(open, l)
+		}
+	}
+	return open
 }
 
 // settle ends a, if it has not ended: its waiters get l or err.

@@ -52,7 +52,7 @@ func (e *Endpoint) serveIncoming(conn *quic.Conn) {
 		conn.CloseWithError(codeClosed, "that is this host's own name") // the dialing end knows as well
 		return
 	}
-	if err := e.adopt(l); err != nil {
+	if err := e.adopt(e.ctx, l); err != nil {
 		code := codeClosed
 		if errors.Is(err, errTooMany) {
 			code = codeBusy
@@ -64,11 +64,11 @@ func (e *Endpoint) serveIncoming(conn *quic.Conn) {
 	e.serve(l)
 }
 
-// adopt takes a new link in: streams are opened on it from now on.
-func (e *Endpoint) adopt(l *link) error {
+// adopt takes a new link in, unless ctx has ended: streams are opened on it from now on.
+func (e *Endpoint) adopt(ctx context.Context, l *link) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed || ctx.Err() != nil {
 		return net.ErrClosed
 	}
 	if !e.links.add(l) {
@@ -96,7 +96,7 @@ func (e *Endpoint) serve(l *link) {
 	e.mu.Unlock()
 	l.conn.CloseWithError(codeClosed, "closing") // returns when the connection has ended
 	e.windows.release(l.conn)
-	e.log.Debug("disconnected", "peer", l.peer.Name, "addr", l.peer.Addr, "lane", l.lane, "cause", context.Cause(l.up))
+	e.log.Debug("disconnected", "peer", l.peer.Name, "addr", l.peer.Addr, "lane", l.lane, "cause", l.cause())
 }
 
 // dispatch hands a member's stream to who handles its kind.

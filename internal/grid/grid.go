@@ -27,6 +27,8 @@ type Config struct {
 	Seed uint64
 	// RealTime is set outside a synctest bubble.
 	RealTime bool
+	// Network changes the emulation before it starts. Nil changes nothing.
+	Network func(*gridnet.Config)
 	// Agent changes the options of an agent before it starts. Nil changes nothing.
 	Agent func(*agent.Options)
 	// Log receives what agents log, with the host's name. Nil discards.
@@ -64,6 +66,9 @@ func Start(ctx context.Context, cfg Config) (*Grid, error) {
 		return nil, err
 	}
 	netCfg.Seed, netCfg.RealTime = cfg.Seed, cfg.RealTime
+	if cfg.Network != nil {
+		cfg.Network(&netCfg)
+	}
 	network, err := gridnet.New(netCfg)
 	if err != nil {
 		return nil, err
@@ -121,7 +126,8 @@ func (g *Grid) run(i int, id *identity.Identity, conn net.PacketConn, seed strin
 	h.api = newMemListener()
 	opts := agent.Options{
 		Identity: id, Conn: conn, API: h.api,
-		Log: g.cfg.Log.With("host", h.Name),
+		OpenSocket: func() (net.PacketConn, error) { return g.Net.Listen(h.Name) },
+		Log:        g.cfg.Log.With("host", h.Name),
 	}
 	if i > 0 {
 		opts.Seeds = []string{seed}

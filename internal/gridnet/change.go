@@ -145,14 +145,14 @@ func (n *Network) edit(f func() error) error {
 // setLink makes l, which was checked, the properties of p from w.now on.
 func (w *world) setLink(p *pipe, l Link) {
 	if l.FlowRate != p.link.FlowRate {
-		p.pacer.setRate(&w.events, w.now, l.FlowRate)
+		p.pacer.setRate(&w.agenda, w.now, l.FlowRate)
 	}
 	shape := p.port.shape
 	if l.ShapeRate != p.link.ShapeRate || l.ShapeBurst != p.link.ShapeBurst {
 		shape = newBucket(l.ShapeRate, l.ShapeBurst, w.now)
 	}
 	if l.Rate != p.link.Rate || shape != p.port.shape {
-		p.port.reshape(&w.events, w.now, l.Rate, shape)
+		p.port.reshape(&w.agenda, w.now, l.Rate, shape)
 	}
 	p.link = l
 	p.port.limit, p.pacer.limit = l.queue(), l.flowQueue()
@@ -160,12 +160,12 @@ func (w *world) setLink(p *pipe, l Link) {
 
 // setRate makes r the rate of both ports of h from w.now on.
 func (w *world) setRate(h *host, r Rate) {
-	h.egress.reshape(&w.events, w.now, r, nil)
-	h.ingress.reshape(&w.events, w.now, r, nil)
+	h.egress.reshape(&w.agenda, w.now, r, nil)
+	h.ingress.reshape(&w.agenda, w.now, r, nil)
 }
 
 // powerOff drops what is in the ports of h.
 func (w *world) powerOff(h *host) {
-	h.egress.drain(&w.events, func(p *packet) { w.drop(p, &h.out, HostDown) })
-	h.ingress.drain(&w.events, func(p *packet) { w.drop(p, &h.in, HostDown) })
+	h.egress.drain(&w.agenda, func(p *packet) { w.drop(p, &h.out, HostDown) })
+	h.ingress.drain(&w.agenda, func(p *packet) { w.drop(p, &h.in, HostDown) })
 }

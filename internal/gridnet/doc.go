@@ -25,6 +25,9 @@
 // links of Gupta & Vadhiyar (HPDC 2007, Table 2) are; that many flows may get
 // more than one (§3 there) is the ceiling per flow, [Link.FlowRate].
 //
+// Strangers share a link or trunk with the hosts ([Network.StartCross]): packets at a constant rate or at random
+// times that no host sends or gets. They take rate and queue, and are counted apart.
+//
 // Trunks make a tree of switches out of sites ([Config.Trunks], [FromTopology]): full-duplex
 // cables between store-and-forward switches, shared by all whose way leads over them, as
 // Faraj & Yuan (IPDPS 2005, §2) have them.

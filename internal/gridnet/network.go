@@ -67,7 +67,7 @@ func (n *Network) run(a alarm) {
 		n.mu.Lock()
 		now := n.catchUp()
 		n.until = math.MaxInt64
-		if p := n.world.events.top(); p != nil {
+		if p := n.world.due(); p != nil {
 			n.until = max(p.at, now+n.batch)
 		}
 		until := n.until
@@ -95,7 +95,7 @@ func (n *Network) catchUp() time.Duration {
 
 // rouse wakes the loop if it would oversleep the next event. The lock is held.
 func (n *Network) rouse() {
-	p := n.world.events.top()
+	p := n.world.due()
 	if p == nil || p.at+n.batch >= n.until {
 		return
 	}
@@ -164,7 +164,7 @@ func (n *Network) Stats() Stats {
 	}
 	s := Stats{At: n.world.now, Stray: n.world.stray, Late: n.world.late}
 	for i, p := range n.world.pipes {
-		l := LinkStats{From: p.link.From, To: p.link.To, Traffic: p.Traffic}
+		l := LinkStats{From: p.link.From, To: p.link.To, Traffic: p.Traffic, Cross: p.cross}
 		if i < n.world.links {
 			s.Links = append(s.Links, l)
 		} else {

@@ -34,7 +34,7 @@ const (
 )
 
 // offer says whether p may go on at once; a held one comes back at stagePaced.
-func (a *pacer) offer(ev *events, now time.Duration, p *packet) verdict {
+func (a *pacer) offer(ev *agenda, now time.Duration, p *packet) verdict {
 	key := flowKey{p.src, p.dst}
 	f := a.flows[key]
 	if f == nil {
@@ -67,14 +67,14 @@ func (a *pacer) offer(ev *events, now time.Duration, p *packet) verdict {
 }
 
 // hold makes p the head of f: the one whose time is in the heap.
-func (a *pacer) hold(ev *events, f *flow, p *packet) {
+func (a *pacer) hold(ev *agenda, f *flow, p *packet) {
 	f.head = p
 	p.stage, p.at = stagePaced, f.free
 	ev.push(p)
 }
 
 // release lets go of p, the head of its flow, whose time has come.
-func (a *pacer) release(ev *events, p *packet) {
+func (a *pacer) release(ev *agenda, p *packet) {
 	f := p.flow
 	p.flow, f.head = nil, nil
 	f.free = p.at + a.rate.time(p.size)
@@ -84,7 +84,7 @@ func (a *pacer) release(ev *events, p *packet) {
 }
 
 // setRate changes the ceiling from now on; what is left of each wait is scaled.
-func (a *pacer) setRate(ev *events, now time.Duration, rate Rate) {
+func (a *pacer) setRate(ev *agenda, now time.Duration, rate Rate) {
 	old := a.rate
 	a.rate = rate
 	for _, f := range a.flows {

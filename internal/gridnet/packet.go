@@ -15,6 +15,7 @@ const (
 	stageSwitch               // it reaches the next switch, or from the last one its receiver's port
 	stageIngress              // its last bit leaves the receiver's port
 	stageSocket               // it is handed to the socket
+	stageCross                // it is no packet but the timer of a source of cross traffic
 )
 
 // A packet is in exactly one place: in one queue, or in the heap of events with
@@ -33,9 +34,18 @@ type packet struct {
 	ahead    []*pipe       // the trunks that follow
 	tail     time.Duration // from the last switch to the receiver, once it has crossed trunks
 	flow     *flow         // nil without a ceiling
+	source   *source       // of cross traffic; nil for a host's packet
 	size     int           // IP bytes
 	held     int           // bytes of data in use
 	data     [MTU]byte     // the payload of a socket's datagram, or all of a wire's packet
+}
+
+// head returns the first byte of the payload, 0 if there is none.
+func (p *packet) head() byte {
+	if p.held == 0 {
+		return 0
+	}
+	return p.data[0]
 }
 
 // An endpoint is an IPv4 address and port as one ordered number.

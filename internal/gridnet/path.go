@@ -12,8 +12,8 @@ const loopback = time.Microsecond
 // advance applies all events up to and including now, in their total order.
 func (w *world) advance(now time.Duration) {
 	w.clock = now
-	for p := w.events.top(); p != nil && p.at <= now; p = w.events.top() {
-		w.events.pop()
+	for p := w.agenda.top(); p != nil && p.at <= now; p = w.agenda.top() {
+		w.agenda.remove(p)
 		w.now = p.at
 		w.step(p)
 	}
@@ -24,20 +24,20 @@ func (w *world) advance(now time.Duration) {
 func (w *world) step(p *packet) {
 	switch p.stage {
 	case stageEgress:
-		p.from.egress.next(&w.events, w.now)
+		p.from.egress.next(&w.agenda, w.now)
 		p.sender.sent(p)
 		w.leaveHost(p)
 	case stagePaced:
-		p.pipe.pacer.release(&w.events, p)
+		p.pipe.pacer.release(&w.agenda, p)
 		w.enterBottleneck(p)
 	case stageWire:
-		p.pipe.port.next(&w.events, w.now)
+		p.pipe.port.next(&w.agenda, w.now)
 		w.leaveBottleneck(p)
 	case stageSwitch:
 		w.forward(p)
 	case stageIngress:
 		h := p.to
-		h.ingress.next(&w.events, w.now)
+		h.ingress.next(&w.agenda, w.now)
 		if h.jitter == 0 {
 			w.deliver(p)
 			return
@@ -46,13 +46,15 @@ func (w *world) step(p *packet) {
 		w.later(p, stageSocket, h.earliest)
 	case stageSocket:
 		w.deliver(p)
+	case stageCross:
+		w.crossPacket(p.source)
 	}
 }
 
 // later schedules the next step of p.
 func (w *world) later(p *packet, s stage, at time.Duration) {
 	p.stage, p.at = s, at
-	w.events.push(p)
+	w.agenda.push(p)
 }
 
 // send takes a datagram from a socket at w.now, which advance has set.
@@ -78,7 +80,7 @@ func (w *world) send(c *Conn, payload []byte, to netip.AddrPort) {
 		w.drop(p, &h.out, TooBig)
 	case p.to == nil || (p.to.siteIndex != h.siteIndex && p.pipe == nil && p.ahead == nil):
 		w.drop(p, &h.out, NoRoute)
-	case !h.egress.offer(&w.events, w.now, p):
+	case !h.egress.offer(&w.agenda, w.now, p):
 		w.drop(p, &h.out, QueueFull)
 	default:
 		h.out.HighWater = h.egress.demand
@@ -96,7 +98,7 @@ func (w *world) packet(from *host, src, dst endpoint, seq uint64, data []byte) *
 	}
 	p.src, p.dst, p.seq = src, dst, seq
 	p.index, p.next, p.flow = -1, nil, nil
-	p.sender, p.from, p.to, p.pipe, p.ahead, p.tail = nil, from, w.at(dst), nil, nil, 0
+	p.sender, p.from, p.to, p.pipe, p.ahead, p.tail, p.source = nil, from, w.at(dst), nil, nil, 0, nil
 	if p.to != nil {
 		here, there := from.siteIndex, p.to.siteIndex
 		p.pipe, p.ahead = w.routes[here][there], w.ways[here][there]
@@ -132,10 +134,12 @@ func (w *world) leaveHost(p *packet) {
 // forward takes p on at a switch: over the next trunk, or to its receiver.
 func (w *world) forward(p *packet) {
 	if p.pipe != nil {
-		p.pipe.leave(p)
+		p.pipe.traffic(p).leave(p)
 		p.pipe = nil
 	}
 	switch {
+	case p.source != nil:
+		w.recycle(p) // a stranger's: it has crossed the link
 	case len(p.ahead) > 0:
 		p.pipe, p.ahead = p.ahead[0], p.ahead[1:]
 		w.enterPipe(p)
@@ -156,7 +160,7 @@ func (w *world) enterPipe(p *packet) {
 		w.drop(p, &q.Traffic, LinkCut)
 		return
 	}
-	switch q.pacer.offer(&w.events, w.now, p) {
+	switch q.pacer.offer(&w.agenda, w.now, p) {
 	case letGo:
 		w.enterBottleneck(p)
 	case refused:
@@ -166,8 +170,8 @@ func (w *world) enterPipe(p *packet) {
 
 func (w *world) enterBottleneck(p *packet) {
 	q := p.pipe
-	if !q.port.offer(&w.events, w.now, p) {
-		w.drop(p, &q.Traffic, QueueFull)
+	if !q.port.offer(&w.agenda, w.now, p) {
+		w.drop(p, q.traffic(p), QueueFull)
 		return
 	}
 	q.HighWater = q.port.demand
@@ -176,11 +180,11 @@ func (w *world) enterBottleneck(p *packet) {
 func (w *world) leaveBottleneck(p *packet) {
 	q := p.pipe
 	if q.cut {
-		w.drop(p, &q.Traffic, LinkCut)
+		w.drop(p, q.traffic(p), LinkCut)
 		return
 	}
 	if q.link.Loss > 0 && q.loss.Float64() < q.link.Loss {
-		w.drop(p, &q.Traffic, Lost)
+		w.drop(p, q.traffic(p), Lost)
 		return
 	}
 	w.trace(p, Crossed, 0)
@@ -204,7 +208,7 @@ func (w *world) arrive(p *packet) {
 		w.drop(p, &h.in, LinkCut)
 	case p.sender == nil:
 		w.deliver(p)
-	case !h.ingress.offer(&w.events, w.now, p):
+	case !h.ingress.offer(&w.agenda, w.now, p):
 		w.drop(p, &h.in, QueueFull)
 	default:
 		h.in.HighWater = h.ingress.demand
@@ -252,8 +256,8 @@ func (w *world) drop(p *packet, t *Traffic, r Reason) {
 }
 
 func (w *world) trace(p *packet, k Kind, r Reason) {
-	if w.tap != nil {
-		w.tap(Event{At: w.now, Kind: k, Reason: r, Src: p.src.addrPort(), Dst: p.dst.addrPort(), Seq: p.seq, Size: p.size})
+	if w.tap != nil && p.source == nil {
+		w.tap(Event{At: w.now, Kind: k, Reason: r, Src: p.src.addrPort(), Dst: p.dst.addrPort(), Seq: p.seq, Size: p.size, Head: p.head()})
 	}
 }
 

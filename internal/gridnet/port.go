@@ -16,7 +16,7 @@ type port struct {
 }
 
 // offer takes p, or returns false if the queue is full.
-func (s *port) offer(ev *events, now time.Duration, p *packet) bool {
+func (s *port) offer(ev *agenda, now time.Duration, p *packet) bool {
 	if s.busy == nil {
 		s.transmit(ev, now, p)
 		return true
@@ -31,14 +31,14 @@ func (s *port) offer(ev *events, now time.Duration, p *packet) bool {
 
 // next begins the transmission of the packet that has waited longest; now is when
 // the last one ended, by the port's clock and not by when the loop noticed it.
-func (s *port) next(ev *events, now time.Duration) {
+func (s *port) next(ev *agenda, now time.Duration) {
 	s.busy = nil
 	if p := s.queue.pop(); p != nil {
 		s.transmit(ev, now, p)
 	}
 }
 
-func (s *port) transmit(ev *events, now time.Duration, p *packet) {
+func (s *port) transmit(ev *agenda, now time.Duration, p *packet) {
 	s.busy, s.begin = p, now
 	if s.shape != nil {
 		s.begin = s.shape.take(now, p.size)
@@ -50,7 +50,7 @@ func (s *port) transmit(ev *events, now time.Duration, p *packet) {
 
 // reshape changes rate and token bucket from now on. What is left of the packet in
 // transmission goes at the new rate; one that waits for tokens waits anew.
-func (s *port) reshape(ev *events, now time.Duration, rate Rate, shape *bucket) {
+func (s *port) reshape(ev *agenda, now time.Duration, rate Rate, shape *bucket) {
 	old := s.rate
 	s.rate = rate
 	p := s.busy
@@ -78,7 +78,7 @@ func (s *port) reshape(ev *events, now time.Duration, rate Rate, shape *bucket) 
 }
 
 // drain empties the port and calls f with each packet that was in it.
-func (s *port) drain(ev *events, f func(*packet)) {
+func (s *port) drain(ev *agenda, f func(*packet)) {
 	if p := s.busy; p != nil {
 		ev.remove(p)
 		s.busy = nil

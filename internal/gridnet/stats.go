@@ -71,6 +71,9 @@ func (t *Traffic) Lost() Count {
 type LinkStats struct {
 	From, To string // sites
 	Traffic
+	// Cross is the traffic of [Network.StartCross], which Traffic does not hold. HighWater above counts its
+	// packets, too: they wait in the same queue.
+	Cross Traffic
 }
 
 // HostStats is the traffic of one host: out of its sockets to the end of its port,
@@ -168,6 +171,9 @@ type Event struct {
 	Dst    netip.AddrPort
 	Seq    uint64 // counts the packets of the sending socket, or of the wires of its site, from 1
 	Size   int    // IP bytes
+	// Head is the first byte of a datagram, by which lanes tell QUIC from what is theirs; of a wire's
+	// packet it is that of the IP header. 0 if there is none.
+	Head byte
 }
 
 func (e Event) String() string {

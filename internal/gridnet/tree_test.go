@@ -72,8 +72,8 @@ func (b *lab) arrived(t *testing.T) map[string]time.Duration {
 			last[b.at(toEndpoint(e.Dst)).name] = e.At
 		}
 	}
-	for len(b.events) > 0 {
-		b.advance(b.events[0].at)
+	for len(b.agenda.events) > 0 {
+		b.advance(b.agenda.events[0].at)
 		if err := b.audit(); err != nil {
 			t.Fatal(err)
 		}

@@ -11,22 +11,25 @@ import (
 // A world is the state of the network as a pure machine: send puts a packet in,
 // advance applies all events up to a time. It has no clock, no goroutine and no lock.
 type world struct {
-	now    time.Duration // of the event that is being applied
-	clock  time.Duration // up to which events are applied: later than now by how late the loop is
-	events events
-	hosts  []*host
-	names  map[string]*host
-	sites  []*site
-	index  map[string]int   // of sites, by name
-	pipes  []*pipe          // links, then trunks
-	links  int              // how many of pipes are links
-	routes [][]*pipe        // links, [from][to] by indices of sites
-	trunks map[[2]int]*pipe // by indices of sites
-	ways   [][][]*pipe      // [from][to]: the trunks from one site to another; nil where there is a link or none lead
-	tap    func(Event)
-	stray  Count
-	late   Late
-	spare  *packet // list of packets for reuse
+	now     time.Duration // of the event that is being applied
+	clock   time.Duration // up to which events are applied: later than now by how late the loop is
+	agenda  agenda
+	hosts   []*host
+	names   map[string]*host
+	sites   []*site
+	index   map[string]int   // of sites, by name
+	pipes   []*pipe          // links, then trunks
+	links   int              // how many of pipes are links
+	routes  [][]*pipe        // links, [from][to] by indices of sites
+	trunks  map[[2]int]*pipe // by indices of sites
+	ways    [][][]*pipe      // [from][to]: the trunks from one site to another; nil where there is a link or none lead
+	tap     func(Event)
+	stray   Count
+	late    Late
+	spare   *packet // list of packets for reuse
+	seed    uint64
+	sources int     // of cross traffic that were ever started
+	crossed []*pipe // those that have ever had one
 }
 
 // A site is the hosts on one switch. They are real while it has a wire.
@@ -61,6 +64,7 @@ type pipe struct {
 	pacer pacer
 	port  port
 	Traffic
+	cross Traffic // of strangers; Traffic does not hold it
 	// Loss and jitter draw from sequences of their own: jitter does not move the losses.
 	loss, jitter *rand.Rand
 	earliest     time.Duration // of the next packet at the far end, unless it may be reordered
@@ -74,6 +78,7 @@ func newWorld(cfg *Config) *world {
 		trunks: map[[2]int]*pipe{},
 		links:  len(cfg.Links),
 		tap:    cfg.OnPacket,
+		seed:   cfg.Seed,
 	}
 	for i := range cfg.Sites {
 		s := &cfg.Sites[i]

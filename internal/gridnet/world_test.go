@@ -66,8 +66,8 @@ func (b *lab) audit() error {
 			add(t, p)
 		}
 	}
-	for i, p := range b.events {
-		if p.index != i || (i > 0 && p.before(b.events[(i-1)/2])) {
+	for i, p := range b.agenda.events {
+		if p.index != i || (i > 0 && p.before(b.agenda.events[(i-1)/2])) {
 			return fmt.Errorf("heap is out of order at %d", i)
 		}
 		switch {
@@ -80,6 +80,14 @@ func (b *lab) audit() error {
 			add(&p.to.local, p)
 		default:
 			add(&p.to.in, p)
+		}
+	}
+	for i, p := range b.agenda.strange {
+		if p.index != i || (i > 0 && p.before(b.agenda.strange[(i-1)/2])) {
+			return fmt.Errorf("heap of strangers is out of order at %d", i)
+		}
+		if p.stage != stageCross {
+			add(&p.pipe.cross, p)
 		}
 	}
 	check := func(what string, t *Traffic) error {
@@ -108,11 +116,16 @@ func (b *lab) audit() error {
 		}
 	}
 	for _, p := range b.pipes {
-		waiting(&p.Traffic, &p.port.queue)
+		for q := p.port.queue.head; q != nil; q = q.next {
+			add(p.traffic(q), q)
+		}
 		for _, f := range p.pacer.flows {
 			waiting(&p.Traffic, &f.waiting)
 		}
 		if err := check(p.link.From+"→"+p.link.To, &p.Traffic); err != nil {
+			return err
+		}
+		if err := check("strangers "+p.link.From+"→"+p.link.To, &p.cross); err != nil {
 			return err
 		}
 	}
@@ -219,8 +232,8 @@ func play(t *testing.T, script []byte, config func(tap func(Event)) Config) {
 		}
 	}
 	b.advance(b.now + 1000*time.Hour)
-	if len(b.events) != 0 {
-		t.Fatalf("%d packets never arrive, the next one at %v", len(b.events), b.events[0].at)
+	if len(b.agenda.events) != 0 {
+		t.Fatalf("%d packets never arrive, the next one at %v", len(b.agenda.events), b.agenda.events[0].at)
 	}
 	if err := b.audit(); err != nil {
 		t.Fatal(err)

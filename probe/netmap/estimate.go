@@ -50,6 +50,10 @@ const (
 	FieldLoss
 	FieldGap
 	FieldSendOverhead
+	FieldVariation
+	FieldLine
+
+	fieldEnd // one past the last
 )
 
 // Source says where an estimate comes from, weakest first.
@@ -69,7 +73,9 @@ const (
 type Estimate struct {
 	Known        Field
 	Latency      time.Duration // one way; half of the round trip where measured
+	Variation    time.Duration // of the round trip: its smoothed mean deviation (RFC 9002, section 5.3)
 	Bandwidth    BytesPerSec   // what one flow gets in the steady state
+	Line         BytesPerSec   // rate of the narrowest link, as a packet train reads it; known only beside a Bandwidth that was itself measured by a bulk transfer
 	Capacity     BytesPerSec   // what many flows get together
 	Lanes        int           // flows that reach Capacity
 	Loss         float64       // share of packets lost, 0 … 1
@@ -77,6 +83,7 @@ type Estimate struct {
 	SendOverhead time.Duration // os: the sender's processor is busy this long (LogP)
 
 	Spread   float64   // relative spread of the bandwidth samples, 0 = none seen
+	Readings int       // that the bandwidth stands on, at most MaxReadings; 0: not known
 	Measured time.Time // when the newest sample was taken, on the measuring host's clock
 	Source   Source    // of the bandwidth
 }

@@ -47,7 +47,7 @@ func TestTransferTimeOfUnmeasuredPair(t *testing.T) {
 
 func TestCheckQuotesTheValue(t *testing.T) {
 	good := Estimate{
-		Known: FieldSendOverhead<<1 - 1, Latency: MaxLatency, Bandwidth: MaxRate, Capacity: 1, Lanes: 1,
+		Known: fieldEnd - 1, Latency: MaxLatency, Bandwidth: MaxRate, Capacity: 1, Line: 1, Lanes: 1,
 		Loss: 1, Gap: 0, SendOverhead: 1, Spread: 0.5, Source: SourceObserved,
 	}
 	if err := good.Check(); err != nil {
@@ -70,7 +70,9 @@ func TestCheckQuotesTheValue(t *testing.T) {
 		{"send overhead 2m0s", func(e *Estimate) { e.SendOverhead = 2 * time.Minute }},
 		{"spread NaN", func(e *Estimate) { e.Spread = math.NaN() }},
 		{"source 9", func(e *Estimate) { e.Source = 9 }},
-		{"field in 0x80", func(e *Estimate) { e.Known = 0x80 }},
+		{"variation -1ns", func(e *Estimate) { e.Variation = -1 }},
+		{"256 readings", func(e *Estimate) { e.Readings = 256 }},
+		{"field in 0x200", func(e *Estimate) { e.Known = fieldEnd }},
 	} {
 		e := good
 		tt.spoil(&e)
@@ -83,15 +85,18 @@ func TestCheckQuotesTheValue(t *testing.T) {
 // randomEstimate knows a random set of fields, within the limits, measured around t0.
 func randomEstimate(rng *rand.Rand) Estimate {
 	e := Estimate{
-		Known:        Field(rng.IntN(int(FieldSendOverhead) << 1)),
+		Known:        Field(rng.IntN(int(fieldEnd))),
 		Latency:      time.Duration(rng.Int64N(int64(MaxLatency))),
 		Bandwidth:    BytesPerSec(math.Exp(rng.Float64() * math.Log(float64(MaxRate)))),
 		Capacity:     1 + BytesPerSec(rng.Float64()*1e9),
+		Line:         1 + BytesPerSec(rng.Float64()*1e9),
 		Lanes:        1 + rng.IntN(MaxLanes),
 		Loss:         rng.Float64(),
 		Gap:          time.Duration(rng.Int64N(1e9)),
 		SendOverhead: time.Duration(rng.Int64N(1e6)),
+		Variation:    time.Duration(rng.Int64N(1e9)),
 		Spread:       rng.Float64(),
+		Readings:     rng.IntN(MaxReadings + 1),
 		Measured:     t0.Add(time.Duration(rng.Int64N(1e12) - 1e12)),
 		Source:       SourceDeclared + Source(rng.IntN(3)),
 	}

@@ -9,15 +9,16 @@ import (
 // What an estimate may hold at most. More is a broken clock, a wrong unit or malice: one
 // NaN in a gossiped map has taken down whole clusters of other systems (consul#3023).
 const (
-	MaxRate    BytesPerSec = 10e12 / 8 // 10 Tbit/s
-	MaxLatency             = 60 * time.Second
-	MaxLanes               = 1 << 16
+	MaxRate     BytesPerSec = 10e12 / 8 // 10 Tbit/s
+	MaxLatency              = 60 * time.Second
+	MaxLanes                = 1 << 16
+	MaxReadings             = 255 // more readings are no more certain; counters stop here
 )
 
 // Check reports the first value of e that no network can have, quoting it. It looks only
 // at the fields that are known, and not at the age.
 func (e Estimate) Check() error {
-	if e.Known >= FieldSendOverhead<<1 {
+	if e.Known >= fieldEnd {
 		return fmt.Errorf("unknown field in %#x", uint16(e.Known))
 	}
 	if e.Source > SourceObserved {
@@ -27,7 +28,10 @@ func (e Estimate) Check() error {
 		field Field
 		name  string
 		v     time.Duration
-	}{{FieldLatency, "latency", e.Latency}, {FieldGap, "gap", e.Gap}, {FieldSendOverhead, "send overhead", e.SendOverhead}} {
+	}{
+		{FieldLatency, "latency", e.Latency}, {FieldVariation, "variation", e.Variation},
+		{FieldGap, "gap", e.Gap}, {FieldSendOverhead, "send overhead", e.SendOverhead},
+	} {
 		if e.Has(d.field) && (d.v < 0 || d.v > MaxLatency) {
 			return fmt.Errorf("%s %v is not in 0 … %v", d.name, d.v, MaxLatency)
 		}
@@ -36,7 +40,7 @@ func (e Estimate) Check() error {
 		field Field
 		name  string
 		v     BytesPerSec
-	}{{FieldBandwidth, "bandwidth", e.Bandwidth}, {FieldCapacity, "capacity", e.Capacity}} {
+	}{{FieldBandwidth, "bandwidth", e.Bandwidth}, {FieldCapacity, "capacity", e.Capacity}, {FieldLine, "line rate", e.Line}} {
 		if e.Has(r.field) && !(r.v >= 1 && r.v <= MaxRate) {
 			return fmt.Errorf("%s %v B/s is not in 1 B/s … %g Mbit/s", r.name, float64(r.v), MaxRate.Mbps())
 		}
@@ -50,6 +54,9 @@ func (e Estimate) Check() error {
 	if !(e.Spread >= 0 && e.Spread <= maxSpread) {
 		return fmt.Errorf("spread %v is not in 0 … %d", e.Spread, maxSpread)
 	}
+	if e.Readings < 0 || e.Readings > MaxReadings {
+		return fmt.Errorf("%d readings is not in 0 … %d", e.Readings, MaxReadings)
+	}
 	return nil
 }
 
@@ -62,7 +69,7 @@ func (e Estimate) clean() Estimate {
 		e.Latency = 0
 	}
 	if !e.Has(FieldBandwidth) {
-		e.Bandwidth, e.Spread, e.Source = 0, 0, SourceUnknown
+		e.Bandwidth, e.Spread, e.Readings, e.Source = 0, 0, 0, SourceUnknown
 	}
 	if !e.Has(FieldCapacity) {
 		e.Capacity = 0
@@ -79,6 +86,12 @@ func (e Estimate) clean() Estimate {
 	if !e.Has(FieldSendOverhead) {
 		e.SendOverhead = 0
 	}
+	if !e.Has(FieldVariation) {
+		e.Variation = 0
+	}
+	if !e.Has(FieldLine) {
+		e.Line = 0
+	}
 	return e
 }
 
@@ -89,7 +102,7 @@ func (e Estimate) overlay(o Estimate) Estimate {
 		e.Latency = o.Latency
 	}
 	if o.Has(FieldBandwidth) {
-		e.Bandwidth, e.Spread, e.Source = o.Bandwidth, o.Spread, o.Source
+		e.Bandwidth, e.Spread, e.Readings, e.Source = o.Bandwidth, o.Spread, o.Readings, o.Source
 	}
 	if o.Has(FieldCapacity) {
 		e.Capacity = o.Capacity
@@ -105,6 +118,15 @@ func (e Estimate) overlay(o Estimate) Estimate {
 	}
 	if o.Has(FieldSendOverhead) {
 		e.SendOverhead = o.SendOverhead
+	}
+	if o.Has(FieldVariation) {
+		e.Variation = o.Variation
+	}
+	if o.Has(FieldLine) {
+		e.Line = o.Line
+	} else if o.Has(FieldBandwidth) {
+		e.Known &^= FieldLine // it belongs to the bandwidth that was replaced
+		e.Line = 0
 	}
 	e.Known |= o.Known
 	if o.Measured.After(e.Measured) {
@@ -130,6 +152,7 @@ func (e Estimate) rounded() Estimate {
 	e = e.clean()
 	e.Bandwidth = BytesPerSec(math.Round(float64(e.Bandwidth)))
 	e.Capacity = BytesPerSec(math.Round(float64(e.Capacity)))
+	e.Line = BytesPerSec(math.Round(float64(e.Line)))
 	e.Loss = math.Round(e.Loss*lossUnit) / lossUnit
 	e.Spread = math.Round(e.Spread*spreadUnit) / spreadUnit
 	e.Measured = time.UnixMicro(e.Measured.UnixMicro()).UTC() // also drops the monotonic reading

@@ -54,7 +54,7 @@ func Freshen(s *Snapshot) *Snapshot {
 	if est == nil {
 		return s
 	}
-	return NewSnapshot(s.epoch, slices.Clone(s.hosts), est)
+	return s.with(est)
 }
 
 // A dated is a measured pair of hosts of two sites.

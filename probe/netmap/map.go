@@ -1,12 +1,18 @@
 package netmap
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gridagent/gridagent/internal/jsonwalk"
+	"github.com/gridagent/gridagent/probe/logp"
 )
 
 // Errors that callers of [Map] branch on.
@@ -15,79 +21,108 @@ var (
 	ErrForeign = errors.New("only the two hosts of a pair may report it")
 	// ErrFuture: a report carries a time that lies further ahead than clocks may differ.
 	ErrFuture = errors.New("time lies in the future")
-	// ErrTooManyHosts: the map holds as many hosts as it may.
+	// ErrTooManyHosts: the map holds the reports of as many hosts as it may.
 	ErrTooManyHosts = errors.New("too many hosts")
 	// ErrAbsurd: a value that no network can have, see [Estimate.Check].
 	ErrAbsurd = errors.New("absurd estimate")
+	// ErrSignature: a batch is not signed by the host that it names.
+	ErrSignature = errors.New("bad signature")
 )
 
-// MapConfig says whose map it is and how much it may hold.
+// MapConfig says whose map it is, how much it may hold and whom it believes.
 type MapConfig struct {
 	// Self is the host whose measurements Set and Update record. Required.
 	Self string
-	// MaxHosts bounds the memory: a full map of n hosts takes about 400·n² bytes.
-	// Zero means 512. A map that is too small refuses the hosts that come last.
+	// MaxHosts bounds the hosts whose reports are held: some 5 kB each with 16 pairs. Zero means 4096.
+	// A map that is too small refuses the hosts that come last.
 	MaxHosts int
 	// MaxSkew is how far ahead of ours another host's clock may be. Zero means 5 min.
-	// Reports from further ahead are refused: one host with a clock in the next year
-	// would win every comparison until then.
+	// Reports from further ahead are refused: a host whose clock comes back from the
+	// next year could not be heard until then.
 	MaxSkew time.Duration
+	// Member says whose reports are taken. Nil means everybody's.
+	Member func(host string) bool
+
+	// Sign signs what Self publishes, and Verify checks that message was signed by
+	// the host that credential is for. The credential travels with what it proves;
+	// both are opaque here. All nil: nothing is signed and everything believed, for
+	// simulations. Neither may call the map.
+	Credential []byte
+	Sign       func(message []byte) ([]byte, error)
+	Verify     func(host string, credential, message, signature []byte) error
 }
 
 // A Map is the live network map of one agent: what every host reported of the pairs that
 // it is part of. A host measures as a sender what it sends and as a receiver what reaches
 // it, so a pair has up to two reports, one from either end; [Map.Snapshot] joins them.
 //
-// Agents keep their maps alike by anti-entropy: A sends [Map.Digest], B answers with
-// [Map.Delta] of it, A calls [Map.Merge]. Every reporter stamps its entries with a rising
-// [Version], so the digest is one number for each reporter (the scheme of van Renesse et
-// al., "Efficient Reconciliation and Flow Control for Anti-Entropy Protocols", 2008).
+// What Self measures is seen here at once. Others get it in batches that Self signs
+// ([Map.Publish]), and that relays pass on as they are. Agents keep their maps alike by
+// anti-entropy over a tree of hashes, and spread news of weight ahead of it ([Map.Start]).
 //
-// Merging is idempotent and commutative: agents that have exchanged all deltas hold the
+// Merging is idempotent and commutative: agents that have exchanged everything hold the
 // same entries, bit for bit, since values are rounded to what the wire carries when they
-// are set. After a restart, merge from another agent before the first Set: that returns
-// what the earlier life measured, which otherwise waits to be measured again. Relayed
-// reports are not signed: a member of the cluster that lies about a third host is not found
-// out here.
+// are set. After a restart, exchange with another agent before the first Publish: that
+// returns what the earlier life has said, which otherwise waits to be measured again.
 //
 // A Map may be used by several goroutines at once.
 type Map struct {
 	cfg MapConfig
+	// read is readBatch, but in simulations of many maps, which share what it returns.
+	read func(raw []byte) (b *batch, rest func() error, err error)
 
-	mu      sync.Mutex         // guards everything below
-	epoch   uint64             // counts changes of value
-	last    Version            // the newest version that Self is known to have used
-	reports map[string]*report // by reporter
-	hosts   map[string]bool    // every reporter and peer, to count them
-	gone    map[string]Version // forgotten hosts: what is not newer stays forgotten
+	mu       sync.Mutex         // guards everything below
+	epoch    uint64             // counts changes of value
+	reports  map[string]*report // by reporter: what was published
+	root     uint64             // sum of the reports' hashes
+	gone     map[string]Version // forgotten hosts: what is not newer does not count
+	own      own                // what Self has measured
+	hot      []rumour
+	culprits map[string]*culprit
+	suspects suspicion
 }
 
-// A Version orders the entries of one reporter: microseconds since 1970 on its clock when
-// the entry was set, or one more than its last version where the clock has not moved on.
+// A Version orders the batches of one reporter: microseconds since 1970 on its clock when
+// the batch was made, or one more than its last version where the clock has not moved on.
 // It outlives a restart without anything on disk; a clock that was set back is repaired by
-// the first digest or delta that returns, see [Map.Delta].
+// the first exchange.
 type Version uint64
 
 func versionAt(t time.Time) Version { return Version(max(0, t.UnixMicro())) }
 
-// report is all that one host reported.
+// report is what is kept of one reporter: the last full batch, and those after it.
 type report struct {
-	// covered: every entry of the reporter up to this version is held, or was replaced
-	// by a newer one. Deltas that leave a gap do not raise it.
-	covered Version
-	entries map[peer]entry
+	name  string
+	place uint16 // in the tree of hashes
+	seed  uint64
+	chain []*batch // by version, the first one full; never empty
+	bytes int      // of their raw forms
+	rows  int      // entries in them
 }
 
-// peer is a pair as its reporter sees it: the other end, and the direction.
-type peer struct {
-	name     string
-	incoming bool // the pair is name→reporter
+func newReport(name string) *report {
+	sum := sha256.Sum256([]byte(name))
+	return &report{name: name, place: binary.BigEndian.Uint16(sum[:]), seed: binary.BigEndian.Uint64(sum[8:])}
 }
 
-type entry struct {
-	version Version
-	est     Estimate
-	live    bool // of Self, and set since the start: not the echo of an earlier life
+func (r *report) tip() *batch { return r.chain[len(r.chain)-1] }
+
+// hash stands for the report in the sums of the tree. It mixes as splitmix64 does.
+func (r *report) hash() uint64 {
+	h := r.seed + uint64(r.tip().version)*0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// find returns the newest entry about p, or nil. Chains are short.
+func (r *report) find(p peer) *entry {
+	for _, b := range slices.Backward(r.chain) {
+		if e := b.find(p); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // NewMap returns an empty map. It returns an error that quotes a wrong value of cfg.
@@ -96,7 +131,7 @@ func NewMap(cfg MapConfig) (*Map, error) {
 		return nil, fmt.Errorf("network map: self: %w", err)
 	}
 	if cfg.MaxHosts == 0 {
-		cfg.MaxHosts = 512
+		cfg.MaxHosts = MaxHosts
 	}
 	if cfg.MaxHosts < 1 || cfg.MaxHosts > MaxHosts {
 		return nil, fmt.Errorf("network map: %d hosts at most: not in 1 … %d", cfg.MaxHosts, MaxHosts)
@@ -107,19 +142,27 @@ func NewMap(cfg MapConfig) (*Map, error) {
 	if cfg.MaxSkew < 0 {
 		return nil, fmt.Errorf("network map: clock skew %v is negative", cfg.MaxSkew)
 	}
+	if (cfg.Sign == nil) != (cfg.Verify == nil) {
+		return nil, errors.New("network map: signing without verifying, or the other way round")
+	}
+	if len(cfg.Credential) > maxCredential {
+		return nil, fmt.Errorf("network map: a credential of %d bytes, more than %d", len(cfg.Credential), maxCredential)
+	}
 	return &Map{
-		cfg:     cfg,
-		reports: map[string]*report{},
-		hosts:   map[string]bool{cfg.Self: true},
-		gone:    map[string]Version{},
+		cfg:      cfg,
+		read:     readBatch,
+		reports:  map[string]*report{},
+		gone:     map[string]Version{},
+		own:      own{entries: map[peer]*entry{}},
+		culprits: map[string]*culprit{},
 	}, nil
 }
 
 // Set records e as all that Self knows of from→to, one of which must be Self; what it
 // reported of the pair before is replaced. An e without Measured was measured now.
 // Rates are rounded to 1 B/s, shares to 1e-9, times to 1 µs of the clock and 1 ns of
-// delay. Set returns [ErrForeign], [ErrFuture], [ErrTooManyHosts] or [ErrAbsurd],
-// wrapped with the pair and the value, and then changes nothing.
+// delay. Set returns [ErrForeign], [ErrFuture] or [ErrAbsurd], wrapped with the pair and
+// the value, and then changes nothing. The others hear of it by [Map.Publish].
 //
 // A [SourcePredicted] bandwidth is refused as absurd: predictions are not spread.
 func (m *Map) Set(from, to string, e Estimate, now time.Time) error {
@@ -142,73 +185,107 @@ func (m *Map) set(from, to string, e Estimate, now time.Time, overlay bool) erro
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.reports[m.cfg.Self]
-	if overlay && r != nil {
-		e = r.entries[key].est.overlay(e)
-	}
-	if err := m.admit(m.cfg.Self, key.name, e, now); err != nil {
-		return fmt.Errorf("set %s→%s: %w", from, to, err)
-	}
-	e = e.rounded()
-	if r == nil {
-		r = m.report(m.cfg.Self)
-	}
-	// What is said of a host now is newer than its being forgotten.
-	m.last = max(versionAt(now), m.last+1, m.gone[key.name]+1)
-	m.store(r, key, entry{version: m.last, est: e, live: true})
-	r.covered = m.last
-	return nil
-}
-
-// admit says whether an estimate by reporter of its pair with the host name may enter.
-func (m *Map) admit(reporter, name string, e Estimate, now time.Time) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if err := e.Check(); err != nil {
-		return fmt.Errorf("%w: %w", ErrAbsurd, err)
-	}
-	if e.Has(FieldBandwidth) && e.Source == SourcePredicted {
-		return fmt.Errorf("%w: a prediction of %.4g Mbit/s is not a report", ErrAbsurd, e.Bandwidth.Mbps())
-	}
-	if ahead := e.Measured.Sub(now); ahead > m.cfg.MaxSkew {
-		return fmt.Errorf("measured at %v, %v ahead: %w", e.Measured.UTC().Format(time.RFC3339), ahead, ErrFuture)
-	}
-	if e.Measured.UnixMicro() < 0 {
-		return fmt.Errorf("%w: measured at %v, before 1970", ErrAbsurd, e.Measured.UTC())
-	}
-	need := len(m.hosts)
-	for _, h := range []string{reporter, name} {
-		if !m.hosts[h] {
-			need++
+	if overlay {
+		if before := m.find(m.cfg.Self, key); before != nil {
+			e = before.est.overlay(e)
 		}
 	}
-	if need > m.cfg.MaxHosts {
-		return fmt.Errorf("%d hosts, of %d at most: %w", need, m.cfg.MaxHosts, ErrTooManyHosts)
+	in := &entry{peer: key, est: e}
+	if err := in.check(m.cfg.Self, now, m.cfg.MaxSkew); err != nil {
+		return fmt.Errorf("set %s→%s: %w", from, to, err)
 	}
+	in.est = e.rounded()
+	m.setOwn(in)
 	return nil
 }
 
-func (m *Map) report(reporter string) *report {
-	r := m.reports[reporter]
-	if r == nil {
-		// A host that comes back after Forget is complete up to its being forgotten:
-		// that is what our digest told the others.
-		r = &report{covered: m.gone[reporter], entries: map[peer]entry{}}
-		m.reports[reporter] = r
-		m.hosts[reporter] = true
+// SetLogP records mod as what Self measured towards the hosts of site, its own or another
+// one. It returns an error that wraps [logp.ErrInvalid] if mod is none.
+func (m *Map) SetLogP(site string, mod logp.Model, now time.Time) error {
+	if site != "" {
+		if err := checkSite(site); err != nil {
+			return fmt.Errorf("set LogP model: %w", err)
+		}
 	}
-	return r
+	if err := mod.Check(); err != nil {
+		return fmt.Errorf("set LogP model towards site %q: %w", site, err)
+	}
+	mod = logp.Model{Points: slices.Clone(mod.Points)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.setOwn(&entry{peer: peer{name: site, kind: overhead}, model: &mod})
+	return nil
 }
 
-// store writes an admitted entry and counts the epoch if a value is new.
-func (m *Map) store(r *report, key peer, e entry) {
-	old, had := r.entries[key]
-	r.entries[key] = e
-	m.hosts[key.name] = true
-	if a, b := old.est, e.est; !had || !sameValues(a, b) {
-		m.epoch++
+// find returns what reporter says of p: of Self what it measured, else what it published.
+func (m *Map) find(reporter string, p peer) *entry {
+	if reporter == m.cfg.Self {
+		if e := m.own.entries[p]; e != nil {
+			return e
+		}
 	}
+	r := m.reports[reporter]
+	if r == nil {
+		return nil
+	}
+	e := r.find(p)
+	if e == nil || m.hidden(r, e) {
+		return nil
+	}
+	return e
+}
+
+// hidden reports whether e is from before its reporter, or the host that it is about, was
+// forgotten. Batches are kept whole, so that they can be passed on.
+func (m *Map) hidden(r *report, e *entry) bool {
+	return e.version <= m.gone[r.name] || e.kind != overhead && e.version <= m.gone[e.name]
+}
+
+// estimate is find for a pair: the zero Estimate where reporter says nothing.
+func (m *Map) estimate(reporter string, p peer) Estimate {
+	if e := m.find(reporter, p); e != nil {
+		return e.est
+	}
+	return Estimate{}
+}
+
+// each calls f for all that find would return for reporter, in no order, without allocating.
+func (m *Map) each(reporter string, f func(*entry)) {
+	self := reporter == m.cfg.Self
+	if self {
+		for _, e := range m.own.entries {
+			f(e)
+		}
+	}
+	r := m.reports[reporter]
+	if r == nil {
+		return
+	}
+	for _, b := range r.chain {
+		for i := range b.entries {
+			e := &b.entries[i]
+			if self && m.own.entries[e.peer] != nil || m.hidden(r, e) || r.find(e.peer) != e {
+				continue
+			}
+			f(e)
+		}
+	}
+}
+
+// row returns all that find would for reporter, by key.
+func (m *Map) row(reporter string) []*entry {
+	var out []*entry
+	m.each(reporter, func(e *entry) { out = append(out, e) })
+	slices.SortFunc(out, func(a, b *entry) int { return a.peer.compare(b.peer) })
+	return out
+}
+
+// same compares two entries but for their age.
+func (e *entry) same(o *entry) bool {
+	if e.kind == overhead {
+		return slices.Equal(e.model.Points, o.model.Points)
+	}
+	return sameValues(e.est, o.est)
 }
 
 // sameValues compares two estimates but for their age.
@@ -225,37 +302,50 @@ func (m *Map) Epoch() uint64 {
 	return m.epoch
 }
 
+// Reporters returns the hosts whose reports the map holds, by name.
+func (m *Map) Reporters() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.reports))
+}
+
 // Forget drops hosts that have left for good: what they reported and what was reported of
-// them. Reports that are not newer than now are not taken back from agents that still hold
-// them. Do not call it for a host that merely looks dead: it would have to be measured
+// them. Should older reports come back from agents that still hold them, they do not
+// count; [MapConfig.Member] keeps them out. Do not call it for a host that merely looks dead: it would have to be measured
 // anew; hosts that are not asked of [Map.Snapshot] take no part anyhow. Self is never forgotten.
 func (m *Map) Forget(now time.Time, names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
-		if name == m.cfg.Self || !m.hosts[name] {
+		if name == m.cfg.Self {
 			continue
 		}
-		floor := versionAt(now)
+		// What is said of the host from now on is newer than its being forgotten.
+		floor, known := versionAt(now), false
 		if r := m.reports[name]; r != nil {
-			floor = max(floor, r.covered)
-			for _, e := range r.entries {
-				floor = max(floor, e.version)
-			}
-			m.epoch++
+			floor, known = max(floor, r.tip().version), true
+			m.root -= r.hash()
 			delete(m.reports, name)
 		}
 		for _, r := range m.reports {
-			for _, key := range []peer{{name, false}, {name, true}} {
-				if e, ok := r.entries[key]; ok {
-					floor = max(floor, e.version)
-					m.epoch++
-					delete(r.entries, key)
+			for _, k := range []kind{sent, received} {
+				if e := r.find(peer{name, k}); e != nil && e.version > m.gone[name] {
+					floor, known = max(floor, e.version), true
 				}
 			}
 		}
-		delete(m.hosts, name)
-		m.gone[name] = floor
+		for _, k := range []kind{sent, received} {
+			if _, ok := m.own.entries[peer{name, k}]; ok {
+				known = true
+				delete(m.own.entries, peer{name, k})
+			}
+		}
+		if known {
+			m.epoch++
+			m.gone[name] = floor
+			m.own.floor = max(m.own.floor, floor)
+			m.suspects.stale = true
+		}
 	}
 	m.forgetGone()
 }
@@ -263,12 +353,9 @@ func (m *Map) Forget(now time.Time, names ...string) {
 // forgetGone bounds the memory of forgotten hosts, oldest first.
 func (m *Map) forgetGone() {
 	for len(m.gone) > m.cfg.MaxHosts {
-		oldest, first := "", true
-		for name, v := range m.gone {
-			if w := m.gone[oldest]; first || v < w || v == w && name < oldest {
-				oldest, first = name, false
-			}
-		}
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(m.gone)), func(a, b string) int {
+			return cmp.Or(cmp.Compare(m.gone[a], m.gone[b]), cmp.Compare(a, b))
+		})
 		delete(m.gone, oldest)
 	}
 }
@@ -280,7 +367,7 @@ func keyOf(reporter, from, to string) (peer, error) {
 	case from == reporter:
 		return peer{name: to}, nil
 	case to == reporter:
-		return peer{name: from, incoming: true}, nil
+		return peer{name: from, kind: received}, nil
 	}
 	return peer{}, ErrForeign
 }
@@ -294,6 +381,13 @@ func checkName(name string) error {
 	}
 	if err := jsonwalk.CheckText(name); err != nil {
 		return fmt.Errorf("host name %w", err)
+	}
+	return nil
+}
+
+func checkSite(site string) error {
+	if err := jsonwalk.CheckText(site); err != nil {
+		return fmt.Errorf("%w: site name %w", ErrAbsurd, err)
 	}
 	return nil
 }

@@ -39,6 +39,11 @@ var columns = []column{
 		store: func(e *Estimate, v float64) { e.Latency = seconds(v) },
 	},
 	{
+		key: "rtt_variation_s", field: FieldVariation, max: MaxLatency.Seconds(),
+		load:  func(e Estimate) float64 { return e.Variation.Seconds() },
+		store: func(e *Estimate, v float64) { e.Variation = seconds(v) },
+	},
+	{
 		key: "gap_s", field: FieldGap, max: MaxLatency.Seconds(),
 		load:  func(e Estimate) float64 { return e.Gap.Seconds() },
 		store: func(e *Estimate, v float64) { e.Gap = seconds(v) },
@@ -52,6 +57,11 @@ var columns = []column{
 		key: "capacity_mbps", field: FieldCapacity, min: 1 / float64(Mbps), max: MaxRate.Mbps(),
 		load:  func(e Estimate) float64 { return e.Capacity.Mbps() },
 		store: func(e *Estimate, v float64) { e.Capacity = BytesPerSec(v) * Mbps },
+	},
+	{
+		key: "line_mbps", field: FieldLine, min: 1 / float64(Mbps), max: MaxRate.Mbps(),
+		load:  func(e Estimate) float64 { return e.Line.Mbps() },
+		store: func(e *Estimate, v float64) { e.Line = BytesPerSec(v) * Mbps },
 	},
 	{
 		key: "lanes", field: FieldLanes, whole: true, min: 1, max: MaxLanes,
@@ -72,6 +82,16 @@ var columns = []column{
 			return e.Spread
 		},
 		store: func(e *Estimate, v float64) { e.Spread = v },
+	},
+	{
+		key: "readings", whole: true, min: 1, max: MaxReadings,
+		load: func(e Estimate) float64 {
+			if e.Readings == 0 {
+				return math.NaN()
+			}
+			return float64(e.Readings)
+		},
+		store: func(e *Estimate, v float64) { e.Readings = int(v) },
 	},
 	{
 		// The strength of the bandwidth, as the numbers of Source: without it a
@@ -107,7 +127,8 @@ func (c *column) cell(e Estimate) float64 {
 // then N×N matrices, row = sender, one row a line. Rates are in Mbit/s and rounded to
 // twelve digits, times in seconds. A pair that was not measured is null; the diagonal is
 // 0. Matrices in which nothing is known are left out, except the two required ones.
-// age_s is the age of the newest sample at now; a sample from the future has age 0.
+// age_s is the age of the newest sample at now; a sample from the future has age 0. logp
+// lists the LogP models, if there are any.
 //
 // It returns an error, naming the pair or host, if an estimate does not pass
 // [Estimate.Check] or a name holds control characters: what it writes, [ParseMatrix] reads.
@@ -156,6 +177,10 @@ func AppendMatrix(dst []byte, s *Snapshot, now time.Time) ([]byte, error) {
 			}
 			return math.Min(math.Max(0, now.Sub(e.Measured).Seconds()), maxAge)
 		})
+	}
+	dst, err := s.appendModels(dst)
+	if err != nil {
+		return dst, err
 	}
 	dst = append(dst, ",\n  \"epoch\": "...)
 	dst = strconv.AppendUint(dst, s.epoch, 10)

@@ -26,7 +26,7 @@ func ParseMatrix(data []byte, now time.Time) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := matrixReader{Cursor: c, tables: map[string]*table{}}
+	r := matrixReader{Cursor: c, data: data, tables: map[string]*table{}}
 	seen := map[string]int{} // offset of each key
 	err = c.Entries(func(key []byte, at int) error {
 		if first, dup := seen[string(key)]; dup {
@@ -50,9 +50,11 @@ func ParseMatrix(data []byte, now time.Time) (*Snapshot, error) {
 // A matrixReader holds what has been read: a matrix may come before the list of hosts.
 type matrixReader struct {
 	*jsonwalk.Cursor
+	data   []byte
 	hosts  []Host
 	epoch  uint64
 	tables map[string]*table
+	models []fileModel
 }
 
 // A table is one matrix of the file before the number of hosts is known.
@@ -71,12 +73,14 @@ func (r *matrixReader) entry(key string, at int) error {
 		return jsonwalk.Within(r.readHosts(), key)
 	case key == "epoch":
 		return jsonwalk.Within(r.readEpoch(), key)
+	case key == modelsKey:
+		return jsonwalk.Within(r.readModels(), key)
 	}
 	// A key that shares its stem with a known one (bandwidth_gbps, latency, gap_us) is
 	// refused: skipping it would drop a measurement, or keep one in the wrong unit,
 	// without a word.
 	stem, _, _ := strings.Cut(strings.ToLower(key), "_")
-	for _, known := range append(columnKeys(), "hosts", "epoch") {
+	for _, known := range append(columnKeys(), "hosts", "epoch", modelsKey) {
 		if ks, _, _ := strings.Cut(known, "_"); ks == stem {
 			return r.Fail(at, "unknown key %s; write %s", jsonwalk.Quote(key), known)
 		}
@@ -190,6 +194,9 @@ func (r *matrixReader) checkShape() error {
 			return r.Fail(r.Pos(), "%s is missing", c.key)
 		}
 	}
+	if err := r.checkModels(); err != nil {
+		return err
+	}
 	n := len(r.hosts)
 	for _, key := range columnKeys() {
 		t := r.tables[key]
@@ -233,7 +240,9 @@ func (r *matrixReader) snapshot(now time.Time) *Snapshot {
 			*e = e.clean()
 		}
 	}
-	return NewSnapshot(r.epoch, r.hosts, est)
+	s := NewSnapshot(r.epoch, r.hosts, est)
+	s.models = r.modelRows()
+	return s
 }
 
 // columnByKey returns nil for a key that is no matrix.

@@ -1,185 +1,158 @@
 package netmap
 
 import (
-	"cmp"
+	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
-// A Digest says, for each reporter, up to which version a map is complete.
-type Digest map[string]Version
+// A signed is a batch on its way: the bytes that its reporter signed.
+type signed struct{ raw, sig []byte }
 
-// A Delta carries what one map holds and another lacks. Reports are sorted by reporter.
-type Delta []Report
-
-// A Report is a stretch of one host's entries: all that the sender holds with a version
-// above Since, up to that of the last entry.
-type Report struct {
-	Reporter string
-	Since    Version
-	Entries  []Entry // by rising version; never empty in a delta from [Map.Delta]
-}
-
-// An Entry is one estimate of From→To, one of which is the reporter.
-type Entry struct {
-	From, To string
-	Version  Version
-	Estimate Estimate
-}
-
-// Entries counts the entries of d.
-func (d Delta) Entries() int {
-	n := 0
-	for _, r := range d {
-		n += len(r.Entries)
+// merge takes in what sender has passed on, in order, and returns how many batches were
+// new, and the first fault. Faults are remembered, see [Map.Warnings]: a bad signature is
+// the sender's, since an honest relay would not have passed it on; what is well signed and
+// absurd is its reporter's.
+func (m *Map) merge(sender string, in []signed, now time.Time) (taken int, err error) {
+	for _, s := range in {
+		took, fault := m.take(sender, s, now)
+		if took {
+			taken++
+		}
+		if fault != nil && err == nil {
+			err = fault
+		}
 	}
-	return n
+	return taken, err
 }
 
-// Digest returns what the map holds. The caller owns it.
-func (m *Map) Digest() Digest {
+// take merges one batch. It is verified without the lock: that takes a while.
+func (m *Map) take(sender string, s signed, now time.Time) (bool, error) {
+	b, rest, err := m.read(s.raw)
+	if err != nil {
+		return false, m.blame(sender, now, fmt.Errorf("a batch without a head: %w", err))
+	}
+	b.sig = bytes.Clone(s.sig)
+	if !m.member(b.reporter) {
+		return false, nil // it comes again once gossip knows the host
+	}
+	credential, ok := m.wants(b)
+	if !ok {
+		return false, nil
+	}
+	author := sender
+	if m.cfg.Verify != nil {
+		if err := m.cfg.Verify(b.reporter, credential, b.raw, b.sig); err != nil {
+			return false, m.blame(sender, now, fmt.Errorf("rows of %s: %w: %w", b.reporter, ErrSignature, err))
+		}
+		author = b.reporter
+	}
+	if ceiling := versionAt(now.Add(m.cfg.MaxSkew)); b.version > ceiling {
+		return false, m.blame(author, now, fmt.Errorf("rows of %s of %v, or this host's clock is slow: %w", b.reporter,
+			time.UnixMicro(int64(b.version)).UTC().Format(time.RFC3339), ErrFuture))
+	}
+	if err := rest(); err != nil {
+		return false, m.blame(author, now, fmt.Errorf("rows of %s: %w", b.reporter, err))
+	}
+	// The chain goes on with what is bad left out: all hosts then agree on how far they
+	// have read, and the reporter's other entries count.
+	bad := b.judge(now, m.cfg.MaxSkew)
+	took, err := m.admit(b, now)
+	if errors.Is(err, ErrTooManyHosts) {
+		return took, err // nobody's fault
+	}
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		err = m.blame(author, now, fmt.Errorf("rows of %s: %w", b.reporter, err))
+	}
+	return took, err
+}
+
+// readBatch returns the head of a batch, and what reads the rest once that is to be trusted.
+func readBatch(raw []byte) (*batch, func() error, error) {
+	b, r, err := parseHead(bytes.Clone(raw)) // not to hold on to the whole message
+	return b, func() error { return b.parseRest(r) }, err
+}
+
+func (m *Map) member(name string) bool {
+	return name == m.cfg.Self || m.cfg.Member == nil || m.cfg.Member(name)
+}
+
+// wants reports whether b would be news, and which credential must have signed it.
+func (m *Map) wants(b *batch) (credential []byte, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := make(Digest, len(m.reports))
-	// A forgotten host's own reports are not wanted again; what others say of it is
-	// filtered by Merge.
-	maps.Copy(d, m.gone)
-	for name, r := range m.reports {
-		d[name] = max(r.covered, m.gone[name])
-	}
-	return d
+	return m.follows(b)
 }
 
-// Delta returns what a map with the digest since lacks: at most limit entries, 0 for all.
-// A delta that was cut short is continued by the next digest.
-//
-// If since knows newer versions of Self than Self has used, the clock was set back across
-// a restart; what Self measured since is then stamped anew, so that it counts.
-func (m *Map) Delta(since Digest, limit int, now time.Time) Delta {
+// follows is wants for callers that hold the lock.
+func (m *Map) follows(b *batch) (credential []byte, ok bool) {
+	r := m.reports[b.reporter]
+	if b.full() {
+		return b.credential, r == nil || b.version > r.tip().version
+	}
+	if r == nil || b.prev != r.tip().version {
+		return nil, false // old, or there is a gap before it, which the next exchange fills
+	}
+	return r.chain[0].credential, true
+}
+
+// admit makes b part of the map.
+func (m *Map) admit(b *batch, now time.Time) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.raise(since[m.cfg.Self], now)
-	var d Delta
-	left := limit
-	for _, name := range slices.Sorted(maps.Keys(m.reports)) {
-		r := Report{Reporter: name, Since: since[name]}
-		held := m.reports[name]
-		for key, e := range held.entries {
-			// Beyond covered there are gaps, and a report must not have any.
-			if e.version <= r.Since || e.version > held.covered {
-				continue
-			}
-			from, to := name, key.name
-			if key.incoming {
-				from, to = to, from
-			}
-			r.Entries = append(r.Entries, Entry{from, to, e.version, e.est})
-		}
-		slices.SortFunc(r.Entries, byVersion)
-		if limit > 0 {
-			r.Entries = r.Entries[:min(left, len(r.Entries))]
-			left -= len(r.Entries)
-		}
-		if len(r.Entries) > 0 {
-			d = append(d, r)
-		}
+	if _, ok := m.follows(b); !ok {
+		return false, nil // somebody else has brought it in the meantime
 	}
-	return d
+	r := m.reports[b.reporter]
+	switch {
+	case r == nil && b.reporter != m.cfg.Self && len(m.reports) >= m.cfg.MaxHosts:
+		return false, fmt.Errorf("%d hosts have reported, the most that fit: %w", len(m.reports), ErrTooManyHosts)
+	case !b.full() && (len(r.chain) >= maxChain || r.rows+len(b.entries) > maxChainRows):
+		return false, fmt.Errorf("%d batches of %d entries without a full one: %w", len(r.chain), r.rows, ErrAbsurd)
+	}
+	if m.link(b) {
+		m.addHot(b, now)
+	}
+	return true, nil
 }
 
-func byVersion(a, b Entry) int {
-	return cmp.Compare(a.Version, b.Version) // the versions of one reporter all differ
-}
-
-// raise moves the version counter of Self past v, which others have seen of it, and
-// stamps anew what was set in this life. A v from the future is left alone: following it
-// would make the others refuse us.
-func (m *Map) raise(v Version, now time.Time) {
-	if v <= m.last || v > versionAt(now.Add(m.cfg.MaxSkew)) {
-		return
+// link adds b, which follows, and reports whether it holds news of weight.
+func (m *Map) link(b *batch) (weighty bool) {
+	changed := false
+	for i := range b.entries {
+		e := &b.entries[i]
+		if known := m.reports[e.name]; known != nil {
+			e.name = known.name // one copy of a name is enough
+		}
+		before := m.find(b.reporter, e.peer)
+		if before == nil || !before.same(e) {
+			changed = true
+			weighty = weighty || before == nil || e.kind != overhead && material(before.est, e.est)
+		}
 	}
-	m.last = v
-	r := m.reports[m.cfg.Self]
+	r := m.reports[b.reporter]
 	if r == nil {
-		return
+		r = newReport(b.reporter)
+		m.reports[b.reporter] = r
+	} else {
+		m.root -= r.hash()
 	}
-	live := make([]peer, 0, len(r.entries))
-	for key, e := range r.entries {
-		if e.live {
-			live = append(live, key)
-		}
+	if b.full() {
+		// What it does not repeat is withdrawn.
+		m.each(b.reporter, func(e *entry) { changed = changed || b.find(e.peer) == nil })
+		r.chain, r.bytes, r.rows = nil, 0, 0
 	}
-	slices.SortFunc(live, func(a, b peer) int { // keep the order in which they were set
-		return cmp.Compare(r.entries[a].version, r.entries[b].version)
-	})
-	for _, key := range live {
-		m.last++
-		e := r.entries[key]
-		e.version = m.last
-		r.entries[key] = e
+	r.chain = append(r.chain, b)
+	r.bytes += len(b.raw)
+	r.rows += len(b.entries)
+	m.root += r.hash()
+	if changed {
+		m.epoch++
+		m.suspects.stale = true
 	}
-	r.covered = max(r.covered, m.last)
-}
-
-// Merge takes in what another map held and returns how many entries were new. Each entry
-// wins over an older one of the same reporter and pair. A report is taken up to its first
-// entry that must be refused, for the reasons that [Map.Set] gives; the error joins those
-// of all reports, and what was fit is merged all the same.
-func (m *Map) Merge(d Delta, now time.Time) (changed int, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var errs []error
-	for _, r := range d {
-		n, err := m.merge(r, now)
-		changed += n
-		if err != nil {
-			errs = append(errs, fmt.Errorf("merge report of %.40q: %w", r.Reporter, err))
-		}
-	}
-	return changed, errors.Join(errs...)
-}
-
-func (m *Map) merge(in Report, now time.Time) (changed int, err error) {
-	if err := checkName(in.Reporter); err != nil {
-		return 0, err
-	}
-	ceiling := versionAt(now.Add(m.cfg.MaxSkew))
-	self := in.Reporter == m.cfg.Self
-	prev := in.Since
-	for _, e := range in.Entries {
-		key, err := keyOf(in.Reporter, e.From, e.To)
-		switch {
-		case err != nil:
-			return changed, fmt.Errorf("%.40q→%.40q: %w", e.From, e.To, err)
-		case e.Version <= prev:
-			return changed, fmt.Errorf("version %d after %d does not rise", e.Version, prev)
-		case e.Version > ceiling:
-			return changed, fmt.Errorf("version of %v: %w", time.UnixMicro(int64(min(e.Version, 1<<60))).UTC().Format(time.RFC3339), ErrFuture)
-		}
-		prev = e.Version
-		if e.Version <= m.gone[in.Reporter] {
-			continue
-		}
-		if e.Version > m.gone[key.name] {
-			if err := m.admit(in.Reporter, key.name, e.Estimate, now); err != nil {
-				return changed, fmt.Errorf("%s→%s: %w", e.From, e.To, err)
-			}
-			if self {
-				m.raise(e.Version, now)
-			}
-			r := m.report(in.Reporter)
-			if held, ok := r.entries[key]; !ok || held.version < e.Version {
-				m.store(r, key, entry{version: e.Version, est: e.Estimate.rounded()})
-				changed++
-			}
-		}
-		// The stretch up to here is complete only if it begins where we stood.
-		if r := m.reports[in.Reporter]; r != nil && in.Since <= r.covered {
-			r.covered = max(r.covered, e.Version)
-		}
-	}
-	return changed, nil
+	return weighty
 }

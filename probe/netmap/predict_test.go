@@ -1,6 +1,7 @@
 package netmap
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -88,5 +89,67 @@ func BenchmarkPredict256(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Predict(s)
+	}
+}
+
+// A Predictor answers for each pair what Predict fills in for all of them.
+func TestPredictorAgreesWithPredict(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		n := 2 + rng.IntN(8)
+		hosts := make([]Host, n)
+		sites := map[string]string{}
+		for i := range hosts {
+			hosts[i] = Host{Name: fmt.Sprintf("h%d", i), Site: string(rune('A' + rng.IntN(2)))}
+			sites[hosts[i].Name] = hosts[i].Site
+		}
+		m := reportedGrid(t, n, t0, func(i, from, to int) Estimate {
+			e := Estimate{Known: FieldLatency, Latency: time.Duration(1+rng.IntN(20)) * time.Millisecond, Measured: t0}
+			if rng.IntN(3) == 0 {
+				e.Known |= FieldBandwidth
+				e.Bandwidth, e.Source = BytesPerSec(1+rng.IntN(1e6)), SourceProbed
+			}
+			if rng.IntN(4) == 0 {
+				return Estimate{}
+			}
+			return e
+		})
+		s := m.Snapshot(hosts, t0)
+		whole, one := Predict(s), m.Predictor(sites, t0)
+		for i := range n {
+			for j := range n {
+				if i != j {
+					if got, want := one.Fill(s.Estimate(i, j), hosts[i].Site, hosts[j].Site), whole.Estimate(i, j); got != want {
+						t.Fatalf("seed %d: %d→%d\n%+v\nwant %+v", seed, i, j, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The error of predictions is that of a rate left out and predicted from its like.
+func TestPredictionError(t *testing.T) {
+	const n = 6
+	rates := []float64{10, 10, 10, 10, 10, 20} // Mbit/s by sender
+	est := make([]Estimate, n*n)
+	for i := range n {
+		for j := range n {
+			est[i*n+j] = bandwidthOf(rates[i], t0)
+			est[i*n+j].Known |= FieldLatency
+			est[i*n+j].Latency = time.Millisecond
+		}
+	}
+	hosts := make([]Host, n)
+	for i := range hosts {
+		hosts[i].Name = fmt.Sprint(i)
+	}
+	// 25 pairs are predicted rightly; the 5 of the fast sender as 10 instead of 20.
+	median, p90, count := PredictionError(NewSnapshot(1, hosts, est))
+	if median != 0 || p90 != 0.5 || count != n*(n-1) {
+		t.Errorf("%v, %v of %d; want 0, 0.5 of %d", median, p90, count, n*(n-1))
+	}
+	if _, _, count := PredictionError(NewSnapshot(1, hosts, make([]Estimate, n*n))); count != 0 {
+		t.Errorf("%d pairs of an empty map", count)
 	}
 }

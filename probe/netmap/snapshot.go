@@ -2,6 +2,7 @@ package netmap
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,6 +18,8 @@ type Snapshot struct {
 	epoch uint64
 	hosts []Host
 	est   []Estimate // row-major, n×n, [from*n+to]
+
+	models []modelRow // LogP, by host and site
 }
 
 // NewSnapshot returns a snapshot over hosts with est, row-major n×n, [from*n+to].
@@ -90,19 +93,11 @@ func (s *Snapshot) TransferTime(from, to int, size int64) (time.Duration, error)
 	return e.Latency + e.Bandwidth.Time(size), nil
 }
 
-// Gap returns g(size) for from→to: the measured gap, or size/B where none was
-// measured, which is [Forever] where there is no bandwidth either.
-func (s *Snapshot) Gap(from, to int, size int64) time.Duration {
-	e := s.Estimate(from, to)
-	if e.Has(FieldGap) {
-		return e.Gap
-	}
-	return e.Bandwidth.Time(size)
-}
-
-// SendOverhead returns os(size) for from→to, 0 where none was measured.
-func (s *Snapshot) SendOverhead(from, to int, _ int64) time.Duration {
-	return s.Estimate(from, to).SendOverhead
+// with returns s with other estimates.
+func (s *Snapshot) with(est []Estimate) *Snapshot {
+	out := NewSnapshot(s.epoch, slices.Clone(s.hosts), est)
+	out.models = s.models
+	return out
 }
 
 // Subset returns the snapshot restricted to the hosts at the indices in order.
@@ -116,5 +111,7 @@ func (s *Snapshot) Subset(indices []int) *Snapshot {
 			est[a*n+b] = s.Estimate(i, j)
 		}
 	}
-	return NewSnapshot(s.epoch, hosts, est)
+	sub := NewSnapshot(s.epoch, hosts, est)
+	sub.models = s.subsetModels(indices)
+	return sub
 }

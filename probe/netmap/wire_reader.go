@@ -58,6 +58,27 @@ func (r *wireReader) count(what string, size int) int {
 	return int(v)
 }
 
+// bytes reads a length of at most most and as many bytes. They share the memory of r.
+func (r *wireReader) bytes(most int) []byte {
+	n := int(r.number(uint64(max(most, 0))))
+	return r.fixed(n)
+}
+
+// fixed reads n bytes.
+func (r *wireReader) fixed(n int) []byte {
+	if r.err == nil && n > len(r.b)-r.at {
+		r.fail("%d bytes, of which %d are here", n, len(r.b)-r.at)
+	}
+	if r.err != nil {
+		return nil
+	}
+	r.at += n
+	return r.b[r.at-n : r.at : r.at]
+}
+
+// text is bytes as a string.
+func (r *wireReader) text(most int) string { return string(r.bytes(most)) }
+
 func (r *wireReader) form(want byte) {
 	switch {
 	case len(r.b) == 0:
@@ -67,38 +88,6 @@ func (r *wireReader) form(want byte) {
 	default:
 		r.at = 1
 	}
-}
-
-func (r *wireReader) names() []string {
-	n := r.count("names", 2)
-	if n > MaxHosts {
-		r.fail("%d names, more than %d", n, MaxHosts)
-		return nil
-	}
-	names := make([]string, 0, n)
-	for range n {
-		size := int(r.number(maxName))
-		if r.err != nil || size == 0 || size > len(r.b)-r.at {
-			r.fail("a name of %d bytes", size)
-			return nil
-		}
-		name := string(r.b[r.at : r.at+size])
-		if i := len(names); i > 0 && name <= names[i-1] {
-			r.fail("name %q after %q is not in order", name, names[i-1])
-			return nil
-		}
-		r.at += size
-		names = append(names, name)
-	}
-	return names
-}
-
-func (r *wireReader) name(names []string, i uint64) string {
-	if i >= uint64(len(names)) {
-		r.fail("name %d of %d", i, len(names))
-		return ""
-	}
-	return names[i]
 }
 
 func (r *wireReader) end() error {

@@ -1,0 +1,417 @@
+package exchange
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+const (
+	// lookEvery is how often a lane is looked at. A fall is to be told within 2 s, of
+	// which the sample that lies half before it and half behind takes one.
+	lookEvery = 100 * time.Millisecond
+	// sampleTime is the length of a sample, but for the last one before a pause. That may
+	// take shortTrips round trips if it holds shortBytes.
+	sampleTime = time.Second
+	shortTrips = 8
+	shortBytes = 64 << 10
+	// maxStarved is the share of a sample in which there may have been nothing to send.
+	maxStarved = 0.05
+	// meanTime is how far back the mean of a lane goes.
+	meanTime = 10 * time.Second
+	// fallen is the share of its mean at which a lane is news.
+	fallen = 0.6
+	// packet is what a packet carries of a stream, in bytes, or so.
+	packet = 1250
+	// maxCongestion is where quic-go's congestion window stops growing.
+	maxCongestion = 10_000 * packet
+)
+
+// A laneState is what a lane does at an instant.
+type laneState uint8
+
+const (
+	starved laneState = iota // there is nothing to send
+	held                     // its window is full
+	writing                  // data are queued before the transport
+)
+
+// A meter watches one lane to a peer, over all of its streams, and makes samples.
+//
+// What limits a lane is concluded in this order:
+//
+//   - the application, if there was nothing to send for more than maxStarved of the time,
+//     or the flow has just begun (see ramp);
+//   - the receiver, and so the application, if what arrived there stood unread all the
+//     time: each answer comes later than the transport's round trip after its chunk has left;
+//   - the network, if the transport shows it at work: round trips are longer than the
+//     least one by a queue, or the congestion window moves, as it grows only while it is
+//     full and shrinks on loss;
+//   - something else, and so the application: a flow-control window that is smaller than the
+//     path, or a window of ours that was set too low.
+//
+// That a rate is worth something only with a mark of who limited it is the idea of BBR's
+// delivery rate samples (draft-ietf-ccwg-bbr, §4.1). The marks are our own: they are
+// made of what quic-go counts.
+//
+// It does no I/O and reads no clock. Guarded by run.mu.
+type meter struct {
+	sample Sample // what all samples of the lane have in common
+	chunk  int64
+	flow   flow
+	flows  *flows
+	joined bool // flow is counted as active
+
+	// Of the stream that is open.
+	stats     func() quic.ConnectionStats // nil: not known
+	sent, got int64                       // chunk bytes: taken to be written, and answered
+	timed     int64                       // byte at which the chunk ends whose answer is timed; 0: none
+	left      time.Time                   // when that chunk had been written
+	first     time.Time                   // first answer; zero: none
+	last      time.Time                   // newest answer
+	answers   int
+	heard     uint64        // packets received at the last look
+	hearing   time.Time     // when a look found more than before
+	losing    time.Time     // when a look found more losses than before
+	least     time.Duration // round trip of the way without queues, as far as known
+	asked     bool          // the peer answers; otherwise the lane is only counted as active
+	events    int           // chunks written, and answers
+	looked    int           // events at the last look
+
+	state   laneState
+	since   time.Time // when state began
+	counted time.Time // up to when span accounts for it
+
+	span    span
+	ramp    ramp
+	pending *Sample // of a pause, until the next look
+	before  netmap.BytesPerSec
+	mean    netmap.BytesPerSec
+	weight  time.Duration // of mean
+	lanes   int           // Sample.SiteLanes for before and mean
+}
+
+// A span is what a sample will be made of. It begins and ends with an answer.
+type span struct {
+	begin         time.Time // zero: not yet
+	bytes         int64
+	starved, held time.Duration
+	late          time.Duration // least time from an answer's due to its coming; noTime: none timed
+	looks, moved  int           // looks, and those that found the congestion window or the losses changed
+	rtt           time.Duration // sum over the looks
+	queue         time.Duration // least over the looks of how far the round trip was over the empty way's
+	window, lost  uint64        // at the last look
+}
+
+const noTime = time.Duration(math.MaxInt64)
+
+// A ramp finds the end of a flow's start: the first window that carries no more than a
+// tenth over the one before. A window is two round trips of the empty way or more, in which
+// slow start would quadruple; once there is a queue, what comes out grows no more.
+type ramp struct {
+	over    bool
+	begin   time.Time // of the window
+	bytes   int64     // of the span at begin
+	starved time.Duration
+	rate    float64 // of the window before; 0: none
+}
+
+// open begins a stream, with the transport's counters if they are known. asked says that
+// the peer is asked for answers.
+func (m *meter) open(stats func() quic.ConnectionStats, asked bool, now time.Time) {
+	m.stats, m.asked = stats, asked
+	m.sent, m.got, m.timed, m.answers = 0, 0, 0, 0
+	m.first, m.last = time.Time{}, time.Time{}
+	m.span, m.ramp, m.before = span{}, ramp{}, 0
+	m.state, m.since, m.counted = starved, now, now
+	m.heard, m.hearing, m.losing = 0, now, time.Time{}
+}
+
+// enter notes what the lane does from now on. A nil meter does nothing.
+func (m *meter) enter(s laneState, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.account(now)
+	if s == starved && m.state != starved && m.ramp.over && m.pending == nil {
+		m.pause(now)
+	}
+	if s != m.state {
+		m.state, m.since = s, now
+	}
+}
+
+// pause ends a span that is long enough, before time without data dilutes it.
+func (m *meter) pause(now time.Time) {
+	d := m.last.Sub(m.span.begin)
+	if m.span.begin.IsZero() || d < lookEvery || m.span.bytes < shortBytes {
+		return
+	}
+	m.note(now)
+	if d >= shortTrips*m.span.rtt/time.Duration(max(m.span.looks, 1)) {
+		s := m.finish(m.last, now)
+		m.pending = &s
+	}
+}
+
+// account adds the time since it was last called to the span.
+func (m *meter) account(now time.Time) {
+	if !m.span.begin.IsZero() {
+		from := m.counted
+		if from.Before(m.span.begin) {
+			from = m.span.begin
+		}
+		if d := now.Sub(from); d > 0 {
+			switch m.state {
+			case starved:
+				m.span.starved += d
+			case held:
+				m.span.held += d
+			}
+		}
+	}
+	m.counted = now
+}
+
+// wrote notes that n bytes of a chunk are about to be written.
+func (m *meter) wrote(n int, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.enter(writing, now)
+	m.events++
+	if m.asked {
+		m.sent += int64(n)
+	}
+	if !m.joined {
+		m.joined = true
+		m.flows.join(&m.flow)
+	}
+}
+
+// handed notes that the transport has taken the last chunk.
+func (m *meter) handed(now time.Time) {
+	if m != nil && m.timed == 0 && m.got < m.sent {
+		m.timed, m.left = m.sent, now
+	}
+}
+
+// answered notes that the peer has read got bytes in all. Its error is errMalformed. A
+// peer can lie by what is under way, and by no more.
+func (m *meter) answered(got int64, now time.Time) error {
+	if m == nil {
+		return nil
+	}
+	if got < m.got || got > m.sent {
+		return fmt.Errorf("%w: answer to %d bytes after %d, of %d that were sent", errMalformed, got, m.got, m.sent)
+	}
+	n := got - m.got
+	m.got = got
+	if m.first.IsZero() {
+		m.first = now
+	}
+	m.answers++
+	m.events++
+	m.last = now
+	if m.span.begin.IsZero() {
+		m.start(now)
+	} else {
+		m.span.bytes += n
+	}
+	if m.stats == nil {
+		return nil
+	}
+	if m.timed > 0 && got >= m.timed {
+		m.span.late = min(m.span.late, max(now.Sub(m.left)-m.stats().LatestRTT, 0))
+		m.timed = 0
+	}
+	return nil
+}
+
+// start begins a span at an answer that came at now.
+func (m *meter) start(now time.Time) {
+	m.span = span{begin: now, late: noTime, queue: noTime, window: m.span.window, lost: m.span.lost}
+	m.counted = now
+	m.ramp.begin, m.ramp.bytes, m.ramp.starved = now, 0, 0
+}
+
+// note looks at the transport for the span.
+func (m *meter) note(now time.Time) {
+	if m.stats == nil {
+		return
+	}
+	st := m.stats()
+	p := &m.span
+	if st.PacketsReceived != m.heard {
+		m.heard, m.hearing = st.PacketsReceived, now
+	}
+	if p.looks > 0 && st.PacketsLost > p.lost {
+		m.losing = now
+	}
+	if p.looks > 0 && (st.CongestionWindow != p.window || st.PacketsLost != p.lost) || st.CongestionWindow >= maxCongestion {
+		p.moved++
+	}
+	p.looks++
+	p.window, p.lost = st.CongestionWindow, st.PacketsLost
+	m.least = st.MinRTT
+	p.rtt += max(st.SmoothedRTT, 0)
+	p.queue = min(p.queue, max(st.LatestRTT-st.MinRTT, 0))
+}
+
+// look is called every lookEvery. It appends the samples that are complete to out.
+func (m *meter) look(now time.Time, out []Sample) []Sample {
+	out = m.flush(out)
+	m.account(now)
+	if m.joined && m.sent == m.got && m.events == m.looked {
+		m.joined = false
+		m.flows.leave(&m.flow)
+	}
+	m.looked = m.events
+	if m.span.begin.IsZero() {
+		return out
+	}
+	m.note(now)
+	d := m.last.Sub(m.span.begin)
+	switch {
+	case !m.ramp.over && m.settled():
+		out = append(out, m.finish(m.last, now))
+		m.ramp.over = true
+	case d >= sampleTime && m.calm(now, d), d > 0 && now.Sub(m.last) >= sampleTime && m.state == starved:
+		out = append(out, m.finish(m.last, now))
+	case m.stalled(now):
+		out = append(out, m.finish(now, now))
+		m.span, m.ramp = span{}, ramp{} // what comes next was on its way before
+	case d <= 0 && m.state == starved && now.Sub(m.span.begin) >= sampleTime:
+		m.span.begin = time.Time{} // a pause is nobody's sample
+	}
+	return out
+}
+
+// flush appends what a pause has left.
+func (m *meter) flush(out []Sample) []Sample {
+	if m.pending != nil {
+		out = append(out, *m.pending)
+		m.pending = nil
+	}
+	return out
+}
+
+// end is look for the last time.
+func (m *meter) end(now time.Time, out []Sample) []Sample {
+	out = m.flush(out)
+	m.account(now)
+	if !m.span.begin.IsZero() && m.last.After(m.span.begin) {
+		m.note(now)
+		out = append(out, m.finish(m.last, now))
+	}
+	m.joined = false
+	m.flows.leave(&m.flow)
+	return out
+}
+
+// settled ends the ramp's window if it is long enough, and says whether the ramp is over.
+func (m *meter) settled() bool {
+	d := m.last.Sub(m.ramp.begin)
+	if d < min(max(2*m.least, 2*lookEvery), sampleTime) {
+		return false
+	}
+	rate := float64(m.span.bytes-m.ramp.bytes) / d.Seconds()
+	idle := m.span.starved-m.ramp.starved > time.Duration(maxStarved*float64(d))
+	over := !idle && m.ramp.rate > 0 && rate <= 1.1*m.ramp.rate
+	if idle {
+		rate = 0
+	}
+	m.ramp.begin, m.ramp.bytes, m.ramp.starved, m.ramp.rate = m.last, m.span.bytes, m.span.starved, rate
+	return over
+}
+
+// calm says whether a sample of length d may end. While losses are being repaired, what has
+// arrived cannot be read, and will be counted later: the sample would be too low and
+// the next too high. A fall is told all the same.
+func (m *meter) calm(now time.Time, d time.Duration) bool {
+	trip := m.span.rtt / time.Duration(max(m.span.looks, 1))
+	return d >= 2*sampleTime || now.Sub(m.losing) >= 3*trip ||
+		float64(m.span.bytes)/d.Seconds() < fallen*float64(m.mean)
+}
+
+// stalled says whether answers that are due have not come for so long that the time until
+// now says more than that until the last answer.
+func (m *meter) stalled(now time.Time) bool {
+	if !m.ramp.over || m.sent == m.got || m.answers < 2 {
+		return false
+	}
+	usual, quiet := m.last.Sub(m.first)/time.Duration(m.answers-1), now.Sub(m.last)
+	if quiet < 2*usual {
+		return false
+	}
+	if quiet >= max(sampleTime, 4*usual) {
+		return true
+	}
+	// Too little even if an answer of the usual size came now.
+	d := now.Sub(m.span.begin)
+	soon := float64(m.span.bytes) + float64(m.mean)*usual.Seconds()
+	return d >= sampleTime && soon/d.Seconds() < fallen*float64(m.mean)
+}
+
+// finish makes the sample of the span up to end, and begins the next one there.
+func (m *meter) finish(end, now time.Time) Sample {
+	s, p := m.sample, m.span
+	s.Begin, s.Duration, s.Bytes = p.begin, end.Sub(p.begin), p.bytes
+	s.PeerLanes, s.SiteLanes = m.flows.take(&m.flow)
+	s.RTT = p.rtt / time.Duration(max(p.looks, 1))
+	if s.SiteLanes != m.lanes {
+		m.before, m.mean, m.weight, m.lanes = 0, 0, 0, s.SiteLanes
+	}
+	var behind time.Duration // of the starved time, what lies behind end
+	if m.state == starved {
+		behind = max(min(now.Sub(end), now.Sub(m.since)), 0)
+	}
+	idle := float64(p.starved-behind) > maxStarved*float64(s.Duration)
+	if m.ramp.over && !idle && m.network(s) {
+		s.Limit, s.Before, s.Mean = Network, m.before, m.mean
+		m.remember(s)
+	} else {
+		m.before = 0
+	}
+	m.start(end)
+	m.counted, m.span.starved = now, behind
+	return s
+}
+
+// remember takes s into the mean.
+func (m *meter) remember(s Sample) {
+	if low := fallen * m.mean; m.before < low && s.Rate() < low {
+		m.mean, m.weight = m.before, s.Duration // it has fallen for good
+	}
+	m.before = s.Rate()
+	d := min(s.Duration, meanTime)
+	w := min(m.weight, meanTime-d)
+	m.mean = netmap.BytesPerSec((float64(m.mean)*w.Seconds() + float64(m.before)*d.Seconds()) / (w + d).Seconds())
+	m.weight = w + d
+}
+
+// network says whether the network held the lane back during the span of s.
+func (m *meter) network(s Sample) bool {
+	p := m.span
+	if p.looks == 0 {
+		return false
+	}
+	if end := s.Begin.Add(s.Duration); end.Sub(m.last) >= sampleTime && end.Sub(m.hearing) >= sampleTime/2 {
+		return true // nothing at all comes: the way is cut, or nearly so
+	}
+	rate := float64(s.Rate())
+	if p.late != noTime && p.late.Seconds()*rate > float64(max(m.chunk/2, 2*packet)) {
+		return false
+	}
+	if p.queue >= max(m.least/8, 2*time.Millisecond) {
+		return true
+	}
+	// In congestion avoidance the window moves once in a round trip. Behind a window of
+	// ours that is full it moves as well, as slow start grows it to twice what is used.
+	trips := s.Duration.Seconds() / max(s.RTT, lookEvery).Seconds()
+	return p.held < s.Duration/5 && float64(p.moved) >= 0.4*trips
+}

@@ -1,0 +1,78 @@
+package exchange
+
+import (
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// meter returns a meter for lane n to p, or nil if nobody wants samples. It needs x.mu.
+func (x *run) meter(p *peer, n int) *meter {
+	if x.eng.cfg.Observe == nil {
+		return nil
+	}
+	m := &meter{
+		sample: Sample{Exchange: x.part.ID, Hosts: x.part.Hosts, Peer: p.name, Lane: n},
+		chunk:  int64(x.part.Chunk),
+		flow:   flow{peer: p.name, site: x.eng.cfg.Site(p.name)},
+		flows:  &x.eng.flows,
+	}
+	x.meters = append(x.meters, m)
+	return m
+}
+
+// measured is the part of a stream that knows its connection; a lane's stream is one.
+type measured interface {
+	Stats() quic.ConnectionStats
+}
+
+// minAsked is the chunk size, in bytes, from which the peer is asked to answer each chunk for
+// the sake of samples alone. Such lanes are those of a LAN (on others the window asks), and
+// answers to chunks of 4 KiB cost them some per cent of their CPU time (BenchmarkLoopback).
+const minAsked = 16 << 10
+
+// ask tells l's meter of its stream, and says whether the peer is to answer each chunk.
+func (x *run) ask(l *outLane) bool {
+	if l.meter == nil {
+		return l.win != nil
+	}
+	asked := l.win != nil || x.part.Chunk >= minAsked
+	var stats func() quic.ConnectionStats
+	if s, ok := l.stream.(measured); ok {
+		stats = s.Stats
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l.meter.open(stats, asked, time.Now())
+	return asked
+}
+
+// observe hands the samples of all lanes on until done is closed, and then the last ones.
+// Config.Observe is called without a lock.
+func (x *run) observe(done <-chan struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var samples []Sample // reused
+	for last := false; !last; {
+		select {
+		case <-done:
+			last = true
+		case <-tick.C:
+		}
+		now := time.Now()
+		x.mu.Lock()
+		for _, m := range x.meters {
+			if last {
+				samples = m.end(now, samples)
+			} else {
+				samples = m.look(now, samples)
+			}
+		}
+		x.mu.Unlock()
+		for _, s := range samples {
+			x.eng.cfg.Observe(s)
+		}
+		clear(samples)
+		samples = samples[:0]
+	}
+}

@@ -1,0 +1,318 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A bulkRun is the sending side of one session.
+type bulkRun struct {
+	o    bulkOptions
+	open func(ctx context.Context, lane int) (dataStream, error)
+
+	asked time.Time // before the receiver's clock began to run
+	id    string
+
+	written atomic.Int64 // user bytes handed to the lanes
+	writers sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below; never held over I/O
+	streams []dataStream
+	ended   bool
+}
+
+// run asks for the session over s, drives it and ends it.
+func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error) {
+	r.asked = time.Now()
+	s.SetDeadline(r.asked.Add(askTime))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, s.Abort)()
+	if err := writeMessage(s, message{Op: opBulk, Count: r.o.lanes, Bytes: r.o.bytes, SpanNS: int64(r.o.time)}); err != nil {
+		return res, err
+	}
+	m, err := readMessage(s, opGo)
+	if err != nil {
+		return res, err
+	}
+	if _, err := m.trainID(); err != nil {
+		return res, err
+	}
+	r.id = m.ID
+	start := time.Now()
+	s.SetDeadline(start.Add(r.o.time + askTime))
+	watched := make(chan struct{})
+	go func() { // ends with ctx; waited for below
+		defer close(watched)
+		r.watch(ctx, cancel)
+	}()
+	err = r.drive(ctx, s, start, &res)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	cancel(nil)
+	<-watched
+	r.end()
+	r.writers.Wait()
+	r.account(&res)
+	res.Took = time.Since(start)
+	if errors.Is(err, errBulkLate) {
+		err = nil // what was seen until then counts
+	}
+	if err == nil && res.Rate == 0 {
+		err = errors.New("bulk: no rate could be read in the bytes and the time allowed")
+	}
+	if err != nil {
+		s.Abort()
+		return res, err
+	}
+	finish(s)
+	return res, nil
+}
+
+// watch cancels the session when it must not or need not go on.
+func (r *bulkRun) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	t := time.NewTicker(bulkWatch)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if !r.o.more() {
+				cancel(errYielded)
+				r.end() // at once: the lanes must be quiet before anything else is done
+			}
+		}
+	}
+}
+
+// end aborts the data streams: what was written and not sent is dropped.
+func (r *bulkRun) end() {
+	r.mu.Lock()
+	r.ended = true
+	streams := r.streams
+	r.mu.Unlock()
+	for _, s := range streams {
+		s.Abort()
+	}
+}
+
+// lanes opens lanes until there are n.
+func (r *bulkRun) lanes(ctx context.Context, n int) error {
+	r.mu.Lock()
+	have := len(r.streams)
+	r.mu.Unlock()
+	errs := make([]error, n-have)
+	var dials sync.WaitGroup
+	for i := range errs {
+		dials.Go(func() { errs[i] = r.lane(ctx, have+i) })
+	}
+	dials.Wait()
+	return errors.Join(errs...)
+}
+
+// lane opens one lane and begins to send on it.
+func (r *bulkRun) lane(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := r.open(ctx, n)
+	if err != nil {
+		return fmt.Errorf("lane %d: %w", n, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		s.Abort()
+		return errYielded
+	}
+	r.streams = append(r.streams, s)
+	r.writers.Go(func() { r.send(s) })
+	return nil
+}
+
+// send writes to one lane until the stream is aborted or all bytes are used up.
+func (r *bulkRun) send(s dataStream) {
+	b := make([]byte, bulkChunk)
+	rand.Read(b) // a path that compresses must not gain
+	if writeMessage(s, message{Op: opData, ID: r.id}) != nil {
+		return
+	}
+	for r.written.Add(bulkChunk) <= r.o.bytes {
+		if _, err := s.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+// drive measures one number of lanes after the other and writes down what it sees.
+func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bulkResult) error {
+	var ss []sample
+	var curve []lanePoint
+	for k := moreLanes(curve, r.o.lanes); k > 0; k = moreLanes(curve, r.o.lanes) {
+		r.o.progress(fmt.Sprintf("%d lanes", k), r.written.Load())
+		if err := r.lanes(ctx, k); err != nil {
+			return err
+		}
+		pt, st, err := r.step(ctx, s, start, k, curve, &ss, res)
+		if st.Rate > 0 {
+			curve = append(curve, pt)
+			r.note(res, curve, st)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	n := len(curve)
+	res.Knee = n > 1 && curve[n-1].Rate < (1+kneeGain)*curve[n-2].Rate
+	return nil
+}
+
+// note puts what is known by now into the result.
+func (r *bulkRun) note(res *bulkResult, curve []lanePoint, st steady) {
+	if len(curve) == 1 {
+		res.Rate, res.Spread, res.Enough, res.Shaped = netmap.BytesPerSec(st.Rate), st.Spread, st.Enough, st.Shaped
+	}
+	if r.o.lanes > 1 {
+		c, k := knee(curve)
+		res.Curve, res.Capacity, res.Lanes = curve, netmap.BytesPerSec(c), k
+	}
+}
+
+// step reads reports until k lanes have reached a steady state, or a cap.
+func (r *bulkRun) step(ctx context.Context, s control, start time.Time, k int, curve []lanePoint, all *[]sample, res *bulkResult) (lanePoint, steady, error) {
+	p := bulkPath{lanes: k, packet: userPayload, after: -1, want: r.o.spread}
+	until := r.o.time
+	if r.o.lanes > 1 {
+		// A point of a curve is worth less than the search's end: where losses decide, few
+		// lanes may take minutes to be read well, and many are what is looked for.
+		p.want = max(p.want, searchSpread)
+		until = min(until, time.Since(start)+r.o.time/searchSteps)
+	}
+	first := len(*all)
+	var last steady
+	point := func() lanePoint {
+		res.Limited = last.limited(p)
+		return lanePoint{k, last.Rate, last.Spread, last.Enough}
+	}
+	for {
+		m, err := readMessage(s, opProgress)
+		if err != nil {
+			return point(), last, err
+		}
+		now := time.Since(start)
+		if err := r.plausible(m, time.Since(r.asked), *all); err != nil {
+			return lanePoint{}, steady{}, err
+		}
+		lost, window := r.state(res)
+		*all = append(*all, sample{time.Duration(m.SpanNS), m.Bytes, lost, res.Loaded, window})
+		if m.Count < k {
+			continue
+		}
+		p.rtt = res.RTT
+		if p.after < 0 {
+			p.after = time.Duration(m.SpanNS) + settling(curve, k, res.RTT)
+		}
+		if st := readSteady((*all)[first:], p); st.Rate > 0 {
+			last = st
+		}
+		r.o.progress(fmt.Sprintf("%d lanes: %.3g Mbit/s", k, last.Rate*8/1e6), m.Bytes)
+		switch {
+		case last.Enough, now > until && until < r.o.time && last.Rate > 0:
+			return point(), last, nil
+		case now > r.o.time || r.written.Load() > r.o.bytes:
+			return point(), last, errBulkLate
+		}
+	}
+}
+
+// settling is how long k lanes need to get under way beside those that are at full speed,
+// which hide the others' slow start in the sum: doublings from the first window up.
+func settling(curve []lanePoint, k int, rtt time.Duration) time.Duration {
+	if len(curve) == 0 {
+		return 0
+	}
+	last := curve[len(curve)-1]
+	trips := 2
+	for w := float64(32 * trainPayload); w < last.Rate/float64(last.Lanes)*rtt.Seconds(); w *= 2 {
+		trips++
+	}
+	return time.Duration(trips) * rtt
+}
+
+// plausible refuses a report that no honest receiver sends.
+func (r *bulkRun) plausible(m message, now time.Duration, before []sample) error {
+	span := time.Duration(m.SpanNS)
+	lanes, sent := r.sent()
+	switch {
+	case m.Count > lanes:
+		return fmt.Errorf("%d lanes of %d have arrived: %w", m.Count, lanes, errInvalid)
+	case m.Bytes > sent:
+		return fmt.Errorf("%d bytes have arrived of %d: %w", m.Bytes, sent, errInvalid)
+	case span > now:
+		return fmt.Errorf("%v have passed of %v: %w", span, now, errInvalid)
+	}
+	if len(before) > 0 {
+		if last := before[len(before)-1]; m.Bytes < last.bytes || span < last.at {
+			return fmt.Errorf("bytes or time fell, from %d, %v to %d, %v: %w", last.bytes, last.at, m.Bytes, span, errInvalid)
+		}
+	}
+	return nil
+}
+
+// sent returns how many lanes there are, and how many bytes have left on them.
+func (r *bulkRun) sent() (lanes int, bytes int64) {
+	r.mu.Lock()
+	streams := r.streams
+	r.mu.Unlock()
+	for _, s := range streams {
+		bytes += int64(s.Stats().BytesSent)
+	}
+	return len(streams), bytes
+}
+
+// state notes the lanes' round trips, and returns how many packets they have lost and their
+// congestion windows together.
+func (r *bulkRun) state(res *bulkResult) (lost, window int64) {
+	r.mu.Lock()
+	streams := r.streams
+	r.mu.Unlock()
+	var sum time.Duration
+	for _, s := range streams {
+		st := s.Stats()
+		lost += int64(st.PacketsLost)
+		window += int64(st.CongestionWindow)
+		sum += st.SmoothedRTT
+		if st.MinRTT > 0 && (res.RTT == 0 || st.MinRTT < res.RTT) {
+			res.RTT = st.MinRTT
+		}
+	}
+	if len(streams) > 0 {
+		res.Loaded = sum / time.Duration(len(streams))
+	}
+	return lost, window
+}
+
+// account adds up what was sent and lost.
+func (r *bulkRun) account(res *bulkResult) {
+	r.mu.Lock()
+	streams := r.streams
+	r.mu.Unlock()
+	var packets, lost float64
+	for _, s := range streams {
+		st := s.Stats()
+		res.Bytes += int64(st.BytesSent)
+		packets += float64(st.PacketsSent)
+		lost += float64(st.PacketsLost)
+	}
+	if packets > 0 {
+		res.Loss = min(lost/packets, 1)
+	}
+}

@@ -1,0 +1,83 @@
+package probe
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// search runs the search over a true curve, with relative noise, and returns what it measured.
+func search(rate func(k int) float64, noise float64, most int, rng *rand.Rand) (curve []lanePoint) {
+	for k := moreLanes(curve, most); k > 0; k = moreLanes(curve, most) {
+		curve = append(curve, lanePoint{Lanes: k, Rate: rate(k) * (1 + noise*rng.NormFloat64()), Spread: noise})
+	}
+	return curve
+}
+
+func TestKneeOfCeilings(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, share := range []float64{1, 0.9, 0.5, 0.3, 0.25, 0.13, 0.1, 1. / 17, 1. / 40, 1. / 64} {
+		rate := func(k int) float64 { return min(float64(k)*share, 1) * 1e6 }
+		curve := search(rate, 0, maxLanes, rng)
+		c, k := knee(curve)
+		least := 1
+		for rate(least) < kneeShare*1e6 {
+			least++
+		}
+		if math.Abs(c/1e6-1) > 0.01 || k > 2*least || 2*k < least {
+			t.Errorf("a flow gets %.3f: capacity %g with %d lanes, want 1e6 with %d; %v", share, c, k, least, curve)
+		}
+		if n := curve[len(curve)-1].Lanes; n > 4*least {
+			t.Errorf("a flow gets %.3f: searched up to %d lanes, %d are enough", share, n, least)
+		}
+	}
+}
+
+// Whatever the rates, the search ends, stays within its bound, and the knee is a number of
+// lanes within what was measured whose neighbours bracket it.
+func TestKneeOfAnything(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		most := 1 + rng.IntN(100)
+		wild := make([]float64, 128)
+		for i := range wild {
+			wild[i] = math.Exp(20 * rng.Float64())
+		}
+		curve := search(func(k int) float64 { return wild[k] }, 0, most, rng)
+		c, k := knee(curve)
+		last := curve[len(curve)-1].Lanes
+		if last > min(most, maxLanes) || k < 1 || k > last || len(curve) > 7 {
+			t.Fatalf("seed %d: %d lanes of %d, %v", seed, k, most, curve)
+		}
+		for i, p := range curve {
+			if p.Rate > c {
+				t.Fatalf("seed %d: capacity %g, %v", seed, c, curve)
+			}
+			if i > 0 && p.Lanes != 2*curve[i-1].Lanes {
+				t.Fatalf("seed %d: %v", seed, curve)
+			}
+			if p.Lanes >= k {
+				break
+			}
+			if p.Rate >= kneeShare*c {
+				t.Fatalf("seed %d: knee at %d, but %d lanes do: %v", seed, k, p.Lanes, curve)
+			}
+		}
+	}
+	if c, k := knee(nil); c != 0 || k != 0 {
+		t.Errorf("of nothing: %g, %d", c, k)
+	}
+}
+
+// Points that are not sure do not end a search: 2 lanes of a lossy path may by chance get
+// no more than one did.
+func TestDoubtGoesOn(t *testing.T) {
+	sure := []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.02}, {Lanes: 2, Rate: 105, Spread: 0.02}}
+	if n := moreLanes(sure, 64); n != 0 {
+		t.Errorf("goes on with %d", n)
+	}
+	sure[0].Spread = 0.3
+	if n := moreLanes(sure, 64); n != 4 {
+		t.Errorf("%d lanes next, want 4", n)
+	}
+}

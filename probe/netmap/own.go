@@ -1,0 +1,202 @@
+package netmap
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// How often Self may speak. With n reporters the whole map hears n/refreshEvery(n)
+// confirmations a second: half a one at most, however many there are.
+const (
+	refreshLeast = time.Minute
+	refreshEach  = 2 * time.Second // for each reporter that the map holds
+
+	// News of weight go at once, but a link that swings without end must not flood the
+	// others: after urgentBurst batches there is one in urgentLeast, or in urgentEach for
+	// each reporter.
+	urgentBurst = 32
+	urgentLeast = time.Second
+	urgentEach  = 50 * time.Millisecond
+
+	// keepOwn is how long what was not measured again goes on being published.
+	keepOwn = 6 * time.Hour
+)
+
+// own is what Self measured in this life, and when it told the others.
+type own struct {
+	entries   map[peer]*entry // at most maxRow
+	floor     Version         // the next batch must be newer
+	refreshed time.Time       // when all was last published; zero before the first Publish
+	urgent    float64         // batches of urgent news that may go, at spentAt
+	spentAt   time.Time
+}
+
+// setOwn stores what Self found, and counts the epoch if it is new.
+func (m *Map) setOwn(in *entry) {
+	if before := m.find(m.cfg.Self, in.peer); before == nil || !before.same(in) {
+		m.epoch++
+		m.suspects.stale = true
+	}
+	if m.own.entries[in.peer] == nil && len(m.own.entries) >= maxRow {
+		delete(m.own.entries, oldest(m.own.entries))
+	}
+	m.own.entries[in.peer] = in
+}
+
+// oldest returns the key of the pair that was measured longest ago.
+func oldest(entries map[peer]*entry) (key peer) {
+	var first *entry
+	for _, e := range entries {
+		if e.kind == overhead {
+			continue
+		}
+		if first == nil || cmp.Or(e.est.Measured.Compare(first.est.Measured), e.peer.compare(first.peer)) < 0 {
+			first = e
+		}
+	}
+	if first != nil {
+		return first.peer
+	}
+	for p := range entries { // 256 sites: any
+		key = p
+		break
+	}
+	return key
+}
+
+// Publish makes a batch of what Self measured and the others do not know yet, if it is
+// time: news of weight ([material]) at once, the rest together every minute, or every
+// two seconds times the number of reporters where that is longer; with quiet not at all. It
+// reports whether there were news of weight: these want to travel now, see [Map.Hot].
+// An error is that of signing, and nothing is published.
+func (m *Map) Publish(now time.Time, quiet bool) (urgent bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.own.refreshed.IsZero() {
+		m.own.refreshed, m.own.urgent, m.own.spentAt = now, urgentBurst, now
+	}
+	weighty, rest := m.unsaid()
+	n := len(m.reports)
+	if len(weighty) > 0 && m.mayHurry(now, n) {
+		if err := m.publish(weighty, now); err != nil {
+			return false, err
+		}
+		m.own.urgent--
+		m.addHot(m.reports[m.cfg.Self].tip(), now)
+		return true, nil
+	}
+	if quiet || len(weighty)+len(rest) == 0 || now.Sub(m.own.refreshed) < refreshEvery(n) {
+		return false, nil
+	}
+	if err := m.publish(append(weighty, rest...), now); err != nil {
+		return false, err
+	}
+	m.own.refreshed = now
+	return false, nil
+}
+
+// refreshEvery returns the time between two confirmations with n reporters.
+func refreshEvery(n int) time.Duration {
+	return max(refreshLeast, time.Duration(n)*refreshEach)
+}
+
+// mayHurry refills what urgent news may spend and reports whether there is any left.
+func (m *Map) mayHurry(now time.Time, n int) bool {
+	every := max(urgentLeast, time.Duration(n)*urgentEach)
+	if passed := now.Sub(m.own.spentAt); passed > 0 {
+		m.own.urgent = min(urgentBurst, m.own.urgent+passed.Seconds()/every.Seconds())
+		m.own.spentAt = now
+	}
+	return m.own.urgent >= 1
+}
+
+// unsaid returns what the others do not know, by key, that of weight apart.
+func (m *Map) unsaid() (weighty, rest []entry) {
+	said := m.reports[m.cfg.Self]
+	for _, e := range m.own.entries {
+		var before *entry
+		if said != nil {
+			before = said.find(e.peer)
+		}
+		switch {
+		case before == nil || e.kind != overhead && (before.version <= m.gone[e.name] || material(before.est, e.est)):
+			weighty = append(weighty, *e)
+		case !before.same(e) || !before.est.Measured.Equal(e.est.Measured):
+			rest = append(rest, *e)
+		}
+	}
+	for _, s := range [][]entry{weighty, rest} {
+		slices.SortFunc(s, func(a, b entry) int { return a.peer.compare(b.peer) })
+	}
+	return weighty, rest
+}
+
+// material reports whether b is news of weight to who knows a: something is known for the
+// first time or no more, a rate or a delay has moved by more than a tenth (a rate that
+// spreads wider: by more than its spread, up to 30 %), loss by half.
+func material(a, b Estimate) bool {
+	moved := func(x, y, share, least float64) bool {
+		return math.Abs(x-y) > max(share*x, least)
+	}
+	share := min(max(0.1, a.Spread, b.Spread), 0.3)
+	return (a.Known^b.Known)&^(FieldVariation|FieldLine) != 0 ||
+		moved(float64(a.Bandwidth), float64(b.Bandwidth), share, 0) ||
+		moved(float64(a.Capacity), float64(b.Capacity), share, 0) ||
+		moved(a.Latency.Seconds(), b.Latency.Seconds(), 0.1, 500e-6) ||
+		moved(a.Loss, b.Loss, 0.5, 0.005) ||
+		b.Lanes > 2*a.Lanes || a.Lanes > 2*b.Lanes
+}
+
+// publish signs entries as the next batch of Self, or all there is if the chain has grown
+// long: a full batch ends what it cost to keep and to relay the superseded ones.
+func (m *Map) publish(entries []entry, now time.Time) error {
+	b := &batch{reporter: m.cfg.Self, entries: entries}
+	b.version = max(versionAt(now), m.own.floor+1)
+	r := m.reports[m.cfg.Self]
+	if r != nil {
+		b.prev = r.tip().version
+		b.version = max(b.version, b.prev+1)
+	}
+	if r == nil || len(r.chain) >= maxChain/2 || r.rows+len(entries) > maxChainRows || r.bytes > 3*len(r.chain[0].raw) {
+		b.prev, b.credential, b.entries = 0, m.cfg.Credential, m.everything(now)
+	}
+	if err := b.encode(); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if m.cfg.Sign != nil {
+		sig, err := m.cfg.Sign(b.raw)
+		if err != nil {
+			return fmt.Errorf("publish: sign: %w", err)
+		}
+		b.sig = sig
+	}
+	for i := range b.entries {
+		b.entries[i].version = b.version
+	}
+	m.link(b)
+	return nil
+}
+
+// everything returns what a full batch of Self says: what this life measured and what is
+// left of the earlier ones, but for what is too old to be worth its bytes.
+func (m *Map) everything(now time.Time) []entry {
+	var out []entry
+	for _, e := range m.row(m.cfg.Self) {
+		if e.kind == overhead || now.Sub(e.est.Measured) <= keepOwn {
+			out = append(out, *e)
+		}
+	}
+	if len(out) > maxRow {
+		slices.SortStableFunc(out, func(a, b entry) int { // models have no time: they go last, and stay
+			if a.kind == overhead || b.kind == overhead {
+				return cmp.Compare(b.kind, a.kind)
+			}
+			return b.est.Measured.Compare(a.est.Measured)
+		})
+		out = out[:maxRow]
+	}
+	return out
+}

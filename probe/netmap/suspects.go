@@ -1,0 +1,199 @@
+package netmap
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Two ends of a pair contradict each other if their rates differ by more than contraryRate,
+// or their latencies by as much and by more than contraryDelay. Both must have measured
+// within contraryAge, and neither may be outdated beside the other: a link that has
+// changed is seen by one end first. In large grids, where confirmations are rare, both
+// times are longer.
+const (
+	contraryRate  = 3.0
+	contraryDelay = 5 * time.Millisecond
+	contraryAge   = 30 * time.Minute
+
+	// enough contradicting hosts make a suspect, or all of them where there are fewer,
+	// but two at least: of two hosts that contradict each other nobody can say who lies.
+	enough, least = 3, 2
+)
+
+// A Suspect is a host whose reports most of its counterparts contradict.
+type Suspect struct {
+	Host        string
+	Contradicts []string // the hosts that measured otherwise, by name
+	Example     string   // one pair, with what either end says
+}
+
+// String is the sentence for an operator.
+func (s Suspect) String() string {
+	names := s.Contradicts
+	more := ""
+	if len(names) > 5 {
+		names, more = names[:5], fmt.Sprintf(" and %d more", len(names)-5)
+	}
+	return fmt.Sprintf("host %s: what it reports contradicts %s%s (%s); theirs is believed", s.Host, strings.Join(names, ", "), more, s.Example)
+}
+
+// A contradiction is a pair whose two ends say what cannot both be true.
+type contradiction struct {
+	from, to string
+	example  string
+}
+
+// contradicts says how the sender's and the receiver's reports of a pair contradict each
+// other, "" if they do not or are too far apart in time, with confirmations every so often;
+// compared is false if they have nothing in common.
+func contradicts(s, r Estimate, now time.Time, every time.Duration) (how string, compared bool) {
+	old := max(contraryAge, 2*every)
+	if now.Sub(s.Measured) > old || now.Sub(r.Measured) > old || s.Measured.Sub(r.Measured).Abs() > max(outdated, every) {
+		return "", (s.Known&r.Known)&(FieldBandwidth|FieldLatency) != 0
+	}
+	apart := func(a, b float64) bool { return math.Max(a, b) > contraryRate*math.Min(a, b) }
+	if s.Has(FieldBandwidth) && r.Has(FieldBandwidth) {
+		compared = true
+		if apart(float64(s.Bandwidth), float64(r.Bandwidth)) {
+			return fmt.Sprintf("the sender says %.4g Mbit/s, the receiver %.4g", s.Bandwidth.Mbps(), r.Bandwidth.Mbps()), true
+		}
+	}
+	if s.Has(FieldLatency) && r.Has(FieldLatency) {
+		compared = true
+		if apart(float64(s.Latency), float64(r.Latency)) && (s.Latency-r.Latency).Abs() > contraryDelay {
+			return fmt.Sprintf("the sender says %v, the receiver %v", s.Latency, r.Latency), true
+		}
+	}
+	return "", compared
+}
+
+// findSuspects decides who lies. all holds every pair of which both ends reported the same
+// kind of thing, with how they contradict each other, if they do. The host that most others
+// contradict is taken first, and its pairs then count no more: they must not make a
+// suspect of those whom it contradicts. The same pairs give the same suspects.
+func findSuspects(all []contradiction) []Suspect {
+	if !slices.ContainsFunc(all, func(c contradiction) bool { return c.example != "" }) {
+		return nil // as nearly always
+	}
+	type standing struct {
+		peers map[string]bool // everyone it shares a compared pair with
+		foes  map[string]string
+		pairs int
+		bad   int
+	}
+	var out []Suspect
+	gone := map[string]bool{}
+	for {
+		hosts := map[string]*standing{}
+		at := func(name string) *standing {
+			h := hosts[name]
+			if h == nil {
+				h = &standing{peers: map[string]bool{}, foes: map[string]string{}}
+				hosts[name] = h
+			}
+			return h
+		}
+		for _, c := range all {
+			if gone[c.from] || gone[c.to] {
+				continue
+			}
+			for _, end := range [][2]string{{c.from, c.to}, {c.to, c.from}} {
+				h := at(end[0])
+				h.peers[end[1]] = true
+				h.pairs++
+				if c.example != "" {
+					h.bad++
+					if old, ok := h.foes[end[1]]; !ok || c.example < old {
+						h.foes[end[1]] = c.example
+					}
+				}
+			}
+		}
+		worst := ""
+		for _, name := range slices.Sorted(maps.Keys(hosts)) {
+			h := hosts[name]
+			if len(h.foes) < max(least, min(enough, len(h.peers))) || 2*h.bad <= h.pairs {
+				continue
+			}
+			if worst == "" || cmp.Or(cmp.Compare(len(h.foes), len(hosts[worst].foes)), cmp.Compare(h.bad, hosts[worst].bad)) > 0 {
+				worst = name
+			}
+		}
+		if worst == "" {
+			break
+		}
+		foes := slices.Sorted(maps.Keys(hosts[worst].foes))
+		out = append(out, Suspect{Host: worst, Contradicts: foes, Example: hosts[worst].foes[foes[0]]})
+		gone[worst] = true
+	}
+	slices.SortFunc(out, func(a, b Suspect) int { return cmp.Compare(a.Host, b.Host) })
+	return out
+}
+
+// suspicion keeps the suspects between two looks.
+type suspicion struct {
+	stale bool // a value has changed since
+	at    time.Time
+	list  []Suspect
+	names map[string]bool
+}
+
+// suspectEvery bounds what looking for suspects costs: one pass over all entries.
+const suspectEvery = 5 * time.Second
+
+// Suspects returns the hosts that contradict most of those whom they share pairs with, by
+// name. What they say counts for a pair only where the other end has said nothing, and of
+// rates not even then: [Predict] makes a better guess. The caller must not modify the result.
+func (m *Map) Suspects(now time.Time) []Suspect {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lookForSuspects(now).list
+}
+
+// lookForSuspects returns what is known of suspects; the caller holds the lock.
+func (m *Map) lookForSuspects(now time.Time) *suspicion {
+	s := &m.suspects
+	passed := now.Sub(s.at)
+	if !s.at.IsZero() && passed >= 0 && (passed < suspectEvery || !s.stale && passed < time.Minute) {
+		return s
+	}
+	var all []contradiction
+	for _, reporter := range m.speakers() {
+		m.each(reporter, func(e *entry) {
+			if e.kind != sent {
+				return
+			}
+			r := m.find(e.name, peer{reporter, received})
+			if r == nil {
+				return
+			}
+			if how, ok := contradicts(e.est, r.est, now, refreshEvery(len(m.reports))); ok {
+				c := contradiction{from: reporter, to: e.name}
+				if how != "" {
+					c.example = reporter + "→" + e.name + ": " + how
+				}
+				all = append(all, c)
+			}
+		})
+	}
+	*s = suspicion{at: now, list: findSuspects(all), names: map[string]bool{}}
+	for _, x := range s.list {
+		s.names[x.Host] = true
+	}
+	return s
+}
+
+// speakers returns all who have reported, Self among them, by name.
+func (m *Map) speakers() []string {
+	names := slices.Collect(maps.Keys(m.reports))
+	if m.reports[m.cfg.Self] == nil {
+		names = append(names, m.cfg.Self)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,78 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/lane"
+)
+
+// serve answers a peer's stream. It runs in a goroutine of the endpoint.
+func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
+	s.SetDeadline(time.Now().Add(askTime))
+	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opLogP, opAsk)
+	if err == nil {
+		switch m.Op {
+		case opPing:
+			err = pong(s)
+		case opTrain:
+			err = p.serveTrains(ctx, s, m)
+		case opBulk:
+			err = p.serveBulk(ctx, s, m)
+		case opData:
+			err = p.serveData(s, m)
+		case opLease:
+			err = p.serveLease(ctx, s, m)
+		case opLogP:
+			err = p.serveLogP(ctx, s, m)
+		case opAsk:
+			err = p.desk.serve(ctx, s, p.answer)
+		}
+	}
+	if err != nil {
+		s.Abort()
+		if errors.Is(err, errInvalid) {
+			p.count(func(s *Stats) { s.Invalid++ })
+			p.cfg.Log.Warn("invalid probe request", "peer", s.Peer.Name, "err", err)
+		}
+		return
+	}
+	finish(s) // what a peer that was refused still sends, nobody will read
+}
+
+func (p *Prober) serveTrains(ctx context.Context, s *lane.Stream, m message) error {
+	busy := p.cfg.Busy
+	if m.Urgent && m.Count <= watchTrain && busy() && p.alarm(s.Peer.Name) {
+		busy = func() bool { return false } // this once
+	}
+	if busy() || p.stopped() {
+		return p.decline(s, busyRetry, "exchange")
+	}
+	select {
+	case p.slot <- struct{}{}:
+	default:
+		return p.decline(s, slotRetry, "another probe")
+	}
+	defer func() { <-p.slot }()
+	p.count(func(s *Stats) { s.Served++ })
+	return p.catch.respond(ctx, s, m, busy, func(r reading) {
+		p.rec.received(s.Peer.Name, bandwidth(r.Rate), r.Spread)
+	})
+}
+
+// stopped reports whether Run has returned.
+func (p *Prober) stopped() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// decline refuses a request.
+func (p *Prober) decline(s control, retry time.Duration, why string) error {
+	p.count(func(s *Stats) { s.Declined++ })
+	return writeMessage(s, message{Op: opBusy, RetryMS: max(retry.Milliseconds(), 1), Why: why})
+}

@@ -1,0 +1,314 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// Long probes load a link for round trips instead of packets: a bulk transfer says what
+// one flow gets, a search for the knee what several get, LogP what messages of each size
+// cost. They are done for a link between two sites by one pair of hosts at a time, which
+// changes from one to the next, so that in time all have done one.
+const (
+	// bulkEvery is the time between two bulk probes of a directed link between sites,
+	// capacityEvery between two searches for its knee, logpEvery between two models of the
+	// pairs of one class. The budget may make it longer: a bulk probe takes about 30
+	// round trips at the link's rate (see bulkCost), 430 kB at 1.16 Mbit/s × 100 ms, which such a
+	// link pays for in 6 to 21 min. The first ones draw on the burst of first measurements.
+	bulkEvery     = 20 * time.Minute
+	capacityEvery = time.Hour
+	logpEvery     = 4 * time.Hour
+	// longStart is how long after the start of the agent the first may be: trains come first.
+	longStart = 15 * time.Second
+	// bulkSoon is the least time between two where the estimator lacks one, since there was none
+	// or the link has changed.
+	bulkSoon      = time.Minute
+	leastBulk     = 96 << 10 // bytes; a LAN's round trip times its rate is less than a window
+	logpTolerance = 0.05     // of what a model in the map may be off from what was measured, relative
+	capacityCost  = 6        // bulk probes that a search for the knee costs, about
+)
+
+func newLinkState(now time.Time, rng *rand.Rand) *linkState {
+	soon := func() schedule {
+		return schedule{notBefore: now.Add(longStart + time.Duration(rng.Int64N(int64(longStart))))}
+	}
+	return &linkState{bulk: soon(), capacity: soon(), logp: soon()}
+}
+
+// long returns who does the long probe with this number, of the hosts that take part of one
+// site to those of another, which may be the same. ok is false if there are no two hosts.
+func (r *roster) long(number, round int64, from, to string) (m meeting, ok bool) {
+	i, j := r.team(from), r.team(to)
+	if i < 0 || j < 0 {
+		return meeting{}, false
+	}
+	mine, theirs := r.teams[i].players(round), r.teams[j].players(round)
+	k := int64(len(mine))
+	a := mine[number%k]
+	theirs = slices.DeleteFunc(slices.Clone(theirs), func(h string) bool { return h == a })
+	if len(theirs) == 0 {
+		return meeting{}, false
+	}
+	// Divided by k: all of mine have their turn before the peers move on. Added: they do not
+	// all meet the same one.
+	return meeting{a, theirs[(number/k+number%k)%int64(len(theirs))]}, true
+}
+
+// A longProbe is one that is due.
+type longProbe struct {
+	kind Kind
+	peer Peer
+	rate netmap.BytesPerSec // of the link, as trains read it
+	rtt  time.Duration
+}
+
+// cost returns how many bytes a long probe takes, about.
+func (l longProbe) cost() int64 {
+	c := max(bulkCost(l.rate, l.rtt), leastBulk)
+	switch l.kind {
+	case KindCapacity:
+		return min(c, maxBulkBytes/capacityCost) * capacityCost
+	case KindLogP:
+		return min(int64(float64(l.rate)*logpTime.Seconds()/2), logpBytes/2)
+	}
+	return min(c, maxBulkBytes)
+}
+
+// longs does long probes, one at a time, until ctx ends.
+func (p *Prober) longs(ctx context.Context) error {
+	for {
+		if err := sleep(ctx, p.jitter(idlePause)); err != nil {
+			return err
+		}
+		if p.cfg.Busy() {
+			continue
+		}
+		l, ok := p.nextLong()
+		if !ok {
+			continue
+		}
+		err := p.doLong(ctx, l)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.longDone(l, err)
+	}
+}
+
+// nextLong returns the long probe that is due, if one is.
+func (p *Prober) nextLong() (longProbe, bool) {
+	now := time.Now()
+	round, _ := roundAt(now)
+	roster, self := p.roster(), p.cfg.Self
+	for _, t := range roster.teams {
+		for _, k := range []Kind{KindBandwidth, KindCapacity, KindLogP} {
+			if !p.longDue(k, t.name, now) {
+				continue
+			}
+			every := bulkEvery
+			if k == KindLogP {
+				every = logpEvery
+			}
+			// Sites change hands at instants of their own.
+			phase := time.Duration(mix(self.site()+"\x00"+t.name, uint64(k)) % uint64(every))
+			m, ok := roster.long(int64((time.Duration(now.UnixNano())+phase)/every), round, self.site(), t.name)
+			if k != KindCapacity && (!ok || m.from != self.Name) {
+				continue
+			}
+			l, ok := p.longTo(k, t.name, m.to)
+			if ok && (k == KindLogP || p.wanted(l, now)) {
+				return l, true
+			}
+		}
+	}
+	return longProbe{}, false
+}
+
+// longDue reports whether the schedule of a kind of long probe to a site has come.
+func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.links[site]
+	if l == nil {
+		return false
+	}
+	inside := site == p.cfg.Self.site()
+	due := func(s schedule) bool { return !now.Before(s.notBefore) && !now.Before(l.closed) }
+	switch k {
+	case KindBandwidth:
+		return !inside && l.read > 0 && due(l.bulk)
+	case KindCapacity:
+		return !inside && l.bulked != "" && due(l.capacity)
+	}
+	return due(l.logp)
+}
+
+// wanted reports whether the estimator has use for a bulk probe that the schedule allows.
+func (p *Prober) wanted(l longProbe, now time.Time) bool {
+	w := p.rec.wants(l.peer.Name)
+	if l.kind == KindCapacity {
+		return w == wantsCapacity
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.links[l.peer.site()]
+	return s != nil && (w == wantsBulk || now.Sub(s.bulkedAt) >= bulkEvery)
+}
+
+// longTo returns the probe of a kind to a host of site: the preferred one if it is
+// connected, or else another. ok is false while trains have not measured them all.
+func (p *Prober) longTo(k Kind, site, preferred string) (longProbe, bool) {
+	if k == KindCapacity { // who has measured what one flow gets looks for more itself, to the same host
+		p.mu.Lock()
+		if l := p.links[site]; l != nil {
+			preferred = l.bulked
+		}
+		p.mu.Unlock()
+	}
+	var best longProbe
+	for _, c := range p.candidates(site) {
+		if c.measured.IsZero() {
+			return longProbe{}, false
+		}
+		if best.rate > 0 && c.Name != preferred {
+			continue
+		}
+		e, _ := p.rec.known(c.Name)
+		p.mu.Lock()
+		best = longProbe{kind: k, peer: c.Peer, rate: e.Bandwidth, rtt: 2 * e.Latency}
+		if s := p.peers[c.Name]; s != nil && s.read > 0 {
+			best.rate = s.read
+		}
+		p.mu.Unlock()
+	}
+	return best, best.rate > 0
+}
+
+// doLong does a long probe under a lease, where it leaves the site.
+func (p *Prober) doLong(ctx context.Context, l longProbe) error {
+	cost := l.cost()
+	if p.cfg.HourlyCap > 0 && cost > p.cfg.HourlyCap/4 {
+		// Part of a bulk transfer says something, part of a LogP session nothing.
+		if l.kind == KindLogP {
+			return fmt.Errorf("logp of %d bytes: more than a quarter of the %d that are allowed in an hour", cost, p.cfg.HourlyCap)
+		}
+		cost = p.cfg.HourlyCap / 4
+	}
+	if err := p.capped(cost); err != nil {
+		return err
+	}
+	give := func(int64, netmap.BytesPerSec) {}
+	if site := l.peer.site(); site != p.cfg.Self.site() {
+		var err error
+		if give, err = p.lease(ctx, site, request{use: p.longUse(l), cost: cost}); err != nil {
+			return err
+		}
+	}
+	bytes, _, err := p.long(ctx, l, cost*3/2, nil)
+	give(bytes, 0)
+	return err
+}
+
+// longUse says which part of a link's budget a long probe draws on: the first of its kind over a
+// link as far as this host knows on the burst, so that a new grid is known soon.
+func (p *Prober) longUse(l longProbe) use {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.links[l.peer.site()]
+	if s != nil && (l.kind == KindBandwidth && s.bulkedAt.IsZero() || l.kind == KindCapacity && !s.searched) {
+		return first
+	}
+	return again
+}
+
+// long does a probe with this host's slot held, with at most so many bytes. It yields to an
+// exchange. progress may be nil. What was sent is charged and returned, as a link carries it.
+func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress func(string, int64)) (bytes int64, a Answer, err error) {
+	release, err := p.takeSlot(ctx)
+	if err != nil {
+		return 0, Answer{}, err
+	}
+	defer release()
+	ctx, stop := p.whileIdle(ctx)
+	defer stop()
+	if progress == nil {
+		progress = func(string, int64) {}
+	}
+	var sent atomic.Int64
+	tell, left := progress, p.left()
+	progress = func(step string, bytes int64) {
+		sent.Store(bytes)
+		tell(step, bytes)
+	}
+	more := func() bool { return !p.cfg.Busy() && sent.Load() < left }
+	if l.kind == KindLogP { // most is not for it: half a session is worth nothing
+		m, n, err := p.logp(ctx, l.peer, more, progress)
+		a.Bytes = n
+		if err == nil {
+			a.LogP = m.Points
+			p.cfg.RecordLogP(l.peer.site(), m.Simplify(logpTolerance))
+		}
+		return p.spent(l, a, err)
+	}
+	o := bulkOptions{lanes: 1, bytes: min(most, left), more: more, progress: progress}
+	if l.kind == KindCapacity {
+		o.lanes, o.time = maxLanes, maxBulkTime
+	}
+	res, err := p.bulk(ctx, l.peer, o)
+	a = Answer{Bytes: res.Bytes, Loss: res.Loss}
+	if res.Rate > 0 && (err == nil || res.Enough) {
+		err = nil
+		a.Bandwidth, a.Spread, a.Capacity, a.Lanes = res.Rate, res.Spread, res.Capacity, res.Lanes
+		for _, c := range res.Curve[:min(len(res.Curve), maxCurve)] {
+			a.Curve = append(a.Curve, LaneRate{Lanes: c.Lanes, Rate: netmap.BytesPerSec(c.Rate)})
+		}
+		p.rec.bulk(l.peer.Name, res)
+		p.mu.Lock()
+		if s := p.links[l.peer.site()]; s != nil {
+			s.bulked, s.bulkedAt = l.peer.Name, time.Now()
+			s.searched = s.searched || l.kind == KindCapacity
+		}
+		p.mu.Unlock()
+	}
+	return p.spent(l, a, err)
+}
+
+// spent charges what a long probe has sent.
+func (p *Prober) spent(l longProbe, a Answer, err error) (int64, Answer, error) {
+	bytes := a.Bytes
+	if bytes > 0 {
+		bytes += a.Bytes/trainPayload*packetCost + sessionCost
+	}
+	p.charge(bytes)
+	if err == nil {
+		p.count(func(s *Stats) { s.Bulks++ })
+		p.cfg.Log.Debug("long probe", "kind", l.kind, "peer", l.peer.Name, "mbps", a.Bandwidth.Mbps(), "capacity", a.Capacity.Mbps(), "lanes", a.Lanes, "bytes", a.Bytes)
+	}
+	return bytes, a, err
+}
+
+// longDone says when the next of the kind may follow.
+func (p *Prober) longDone(l longProbe, err error) {
+	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacityEvery, KindLogP: logpEvery}[l.kind]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tally(err)
+	s := p.links[l.peer.site()]
+	if s == nil {
+		return
+	}
+	switch l.kind {
+	case KindBandwidth:
+		p.reschedule(&s.bulk, next, err)
+	case KindCapacity:
+		p.reschedule(&s.capacity, next, err)
+	case KindLogP:
+		p.reschedule(&s.logp, next, err)
+	}
+}

@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"context"
+	"time"
+)
+
+// Suspect says that the estimate of this host's link to peer looks wrong: an exchange
+// got far less than it. The prober sends one short train there within a second or two,
+// outside the tournament and even while an exchange runs, if slots, leases and budgets
+// allow: during an exchange they allow one in 10 s a link. It does not block.
+func (p *Prober) Suspect(peer string) {
+	p.mu.Lock()
+	s := p.peers[peer]
+	fresh := s != nil && s.suspected.IsZero()
+	if fresh {
+		s.suspected = time.Now()
+	}
+	p.mu.Unlock()
+	if !fresh {
+		return
+	}
+	select {
+	case p.doubts <- struct{}{}:
+	default:
+	}
+}
+
+// doubtTime is for how long a suspect is one: if nothing could be sent until then, the
+// tournament will have to do.
+const doubtTime = 30 * time.Second
+
+// second measures suspects until ctx ends.
+func (p *Prober) second(ctx context.Context) error {
+	rest := time.Hour
+	for {
+		t := time.NewTimer(rest)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		case <-p.doubts:
+			t.Stop()
+		case <-t.C:
+		}
+		for {
+			var peer Peer
+			var ok bool
+			if peer, rest, ok = p.nextSuspect(); !ok {
+				break
+			}
+			err := p.opinion(ctx, peer)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			p.judged(peer, err)
+		}
+	}
+}
+
+// nextSuspect returns the peer that has been suspected longest and may be measured, or
+// how long to rest.
+func (p *Prober) nextSuspect() (peer Peer, rest time.Duration, ok bool) {
+	now := time.Now()
+	rest = time.Hour
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var since time.Time
+	for _, q := range p.around.peers {
+		s := p.peers[q.Name]
+		if s == nil || s.suspected.IsZero() {
+			continue
+		}
+		if now.Sub(s.suspected) > doubtTime {
+			s.suspected = time.Time{}
+			continue
+		}
+		until := s.bandwidth.notBefore
+		if l := p.links[q.site()]; l != nil && q.site() != p.cfg.Self.site() && l.closed.After(until) {
+			until = l.closed
+		}
+		if d := until.Sub(now); d > 0 {
+			rest = min(rest, d)
+		} else if !ok || s.suspected.Before(since) {
+			peer, since, ok = q, s.suspected, true
+		}
+	}
+	return peer, rest, ok
+}
+
+// opinion measures a suspect.
+func (p *Prober) opinion(ctx context.Context, peer Peer) error {
+	if peer.site() == p.cfg.Self.site() {
+		if !p.affords(urgent) {
+			return &BusyError{Retry: time.Second, Why: "budget of the host"}
+		}
+		_, _, err := p.attempt(ctx, peer, urgent, func() bool { return p.affords(urgent) })
+		return err
+	}
+	return p.across(ctx, peer, urgent)
+}
+
+// judged clears the suspicion of those that the train to peer has told about: all of the
+// same link, since the estimator corrects them together.
+func (p *Prober) judged(peer Peer, err error) {
+	if err != nil {
+		return // settle and refused have said when to try again
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range p.around.peers {
+		if s := p.peers[q.Name]; s != nil && q.site() == peer.site() && (q.Name == peer.Name || q.site() != p.cfg.Self.site()) {
+			s.suspected = time.Time{}
+		}
+	}
+}
+
+// alarm reports whether a second opinion of peer is let in during an exchange here: one
+// of its site in 10 s.
+func (p *Prober) alarm(peer string) bool {
+	site := p.siteOf(peer)
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if site == "" || now.Sub(p.alarmed[site]) < urgentGap {
+		return false
+	}
+	p.alarmed[site] = now
+	return true
+}
