@@ -119,9 +119,11 @@ func (a *Agent) openNetwork() error {
 			return a.members.Resolve(name)
 		},
 		// Long, and so quiet: n² connections that are kept warm every 2 s would cost a
-		// slow WAN link more than the probes. Groups have a heartbeat of their own.
-		IdleTimeout: 30 * time.Second,
-		KeepAlive:   10 * time.Second,
+		// slow WAN link more than the probes. Groups have a heartbeat of their own, and
+		// membership finds lost hosts. More than 25 s would lose the binding of a NAT that
+		// forgets UDP after 30 s.
+		IdleTimeout: time.Minute,
+		KeepAlive:   25 * time.Second,
 		Refused:     a.refusedConnection,
 		Log:         a.log,
 	})
@@ -168,6 +170,7 @@ func (a *Agent) openMap() error {
 		return err
 	}
 	var err error
+	matters := &importance{hosts: func() []string { return a.groups.Hosts() }}
 	cfg := probe.Config{
 		Self:     probe.Peer{Name: a.name, Site: a.opts.Identity.Settings.Site},
 		Peers:    a.probePeers,
@@ -178,9 +181,10 @@ func (a *Agent) openMap() error {
 			}
 			a.mapSync.wake()
 		},
-		Known:   a.knownEstimate,
-		Claimed: a.netmap.Claimed,
-		Busy:    func() bool { return a.groups.Busy() },
+		Known:     a.knownEstimate,
+		Claimed:   a.netmap.Claimed,
+		Busy:      func() bool { return a.groups.Busy() },
+		Important: matters.of,
 		RecordLogP: func(site string, m logp.Model) {
 			if err := a.netmap.SetLogP(site, m, time.Now()); err != nil {
 				a.log.Warn("LogP model refused", "site", site, "err", err)

@@ -167,7 +167,12 @@ func (s *mapSync) round(ctx context.Context, peer string) (cut bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	defer st.Abort() // after Close below it only stops reading
+	ended := false
+	defer func() {
+		if !ended {
+			st.Abort() // the peer would take that for a failure, after a good end
+		}
+	}()
 	defer context.AfterFunc(ctx, st.Abort)()
 	in := bufio.NewReader(st)
 	r, request := s.m.Start(peer, time.Now())
@@ -188,6 +193,8 @@ func (s *mapSync) round(ctx context.Context, peer string) (cut bool, err error) 
 		}
 		s.refused(peer, fault)
 	}
+	ended = true
+	st.CancelRead(0) // all is read; without it the stream would wait for somebody to read its end
 	return r.Cut, st.Close()
 }
 

@@ -217,15 +217,30 @@ func (a *Agent) waitForMap(ctx context.Context, hosts []string) (*netmap.Snapsho
 	}
 }
 
+// company is how many hosts at most, beside those of a group, help to predict its pairs.
+const company = 64
+
 // snapshotOf returns the map of the hosts in order, with gaps predicted, and with pairs that were
-// measured before their link changed corrected by those that were measured since.
+// measured before their link changed corrected by those that were measured since. Other
+// hosts' pairs count in both: of two hosts of each of two sites it may be that none has
+// measured another, and while an exchange runs nobody will.
 func (a *Agent) snapshotOf(names []string) *netmap.Snapshot {
 	sites := a.sites()
-	hosts := make([]netmap.Host, len(names))
-	for i, n := range names {
-		hosts[i] = netmap.Host{Name: n, Site: sites[n]}
+	in := make(map[string]bool, len(names))
+	for _, n := range names {
+		in[n] = true
 	}
-	return netmap.Predict(netmap.Freshen(a.netmap.Snapshot(hosts, time.Now())))
+	others := slices.DeleteFunc(a.alive(), func(n string) bool { return in[n] })
+	hosts := make([]netmap.Host, 0, len(names)+min(len(others), company))
+	group := make([]int, len(names))
+	for i, n := range names {
+		hosts, group[i] = append(hosts, netmap.Host{Name: n, Site: sites[n]}), i
+	}
+	for i := range min(len(others), company) {
+		n := others[i*len(others)/min(len(others), company)] // of each site its part
+		hosts = append(hosts, netmap.Host{Name: n, Site: sites[n]})
+	}
+	return netmap.Predict(netmap.Freshen(a.netmap.Snapshot(hosts, time.Now()))).Subset(group)
 }
 
 // complete reports the first pair that is neither measured nor predicted.
@@ -255,6 +270,9 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 	if len(part.Hosts) != len(x.Hosts) || part.Hosts[part.Self] != a.name {
 		return group.Transferred{}, errors.New("the part is not for this host")
 	}
+	if a.crosses(part.Hosts) {
+		defer a.prober.Crosses()()
+	}
 	var progress exchange.Progress
 	x.Watch(func() (done, total int64) { return progress.Received.Load(), progress.Incoming.Load() })
 	stats, err := a.engine.Run(ctx, part, exchange.Data{
@@ -274,6 +292,13 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 		return group.Transferred{}, err
 	}
 	return transferred(stats), nil
+}
+
+// crosses reports whether any of hosts is of another site than this one, as far as labels tell.
+func (a *Agent) crosses(hosts []string) bool {
+	sites := a.sites()
+	own := sites[a.name]
+	return slices.ContainsFunc(hosts, func(h string) bool { return h != a.name && (own == "" || sites[h] != own) })
 }
 
 // transferred sums up what the engine counted by peer.

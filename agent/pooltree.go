@@ -13,7 +13,7 @@ import (
 
 // poolPause is the time between two looks at the map. The tracker asks for fewer where a
 // look is expensive.
-const poolPause = time.Second
+const poolPause = 500 * time.Millisecond
 
 // A poolTree is the tree that the agent plans with: it follows the map by a [pools.Tracker],
 // tells the log and all watchers of each new tree, and remembers the maps that trees began with.

@@ -135,10 +135,10 @@ func (s *service) Members(context.Context, *connect.Request[apiv1.MembersRequest
 
 func (s *service) Map(_ context.Context, req *connect.Request[apiv1.MapRequest]) (*connect.Response[apiv1.MapResponse], error) {
 	k := s.a.current()
-	snap := k.snap
-	measured, _, total := coverage(snap)
+	snap := netmap.Freshen(k.snap)
+	measured, _, total := coverage(k.snap)
 	if req.Msg.Predict {
-		snap = netmap.Predict(netmap.Freshen(snap))
+		snap = netmap.Predict(snap)
 	}
 	b, err := netmap.AppendMatrix(nil, snap, time.Now())
 	if err != nil {

@@ -85,7 +85,7 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 	if err != nil {
 		return err
 	}
-	l := &outLane{n: n, stream: s, win: newWindow(x.eng.cfg.Path(p.name), x.part.Chunk), meter: m}
+	l := &outLane{n: n, stream: s, win: newWindow(x.eng.cfg.Path(p.name).over(s), x.part.Chunk), meter: m}
 	stop := context.AfterFunc(p.ctx, func() {
 		s.SetReadDeadline(time.Unix(1, 0)) // long past
 		s.SetWriteDeadline(time.Now().Add(grace))

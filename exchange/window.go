@@ -21,6 +21,20 @@ type Path struct {
 	Flows int
 }
 
+// farther is how many times as far as it is believed to be a host may seem at most: the
+// handshake of a connection that is new may have met a queue.
+const farther = 4
+
+// over returns p as s, a stream just opened, knows it better: the least round trip that its
+// connection has seen is no shorter than the path's. Believed half as long as it is, a
+// path would seem to be all queue, and its window would go down to a chunk.
+func (p Path) over(s Stream) Path {
+	if m, ok := s.(measured); ok && p.RTT > 0 {
+		p.RTT = max(p.RTT, min(m.Stats().MinRTT, farther*p.RTT))
+	}
+	return p
+}
+
 // A window bounds the bytes of one stream that the peer has not answered, so that a
 // link's queue holds a few packets of every flow and not all that it has room for.
 //

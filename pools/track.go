@@ -15,7 +15,7 @@ type TrackConfig struct {
 	// Build selects how trees are built.
 	Build Config
 	// Dwell is how long a different tree must have held before it takes over. Zero means
-	// 10 s. A tree that an estimate has changed by more than a factor of 1.5 needs a fifth
+	// 10 s. A tree that an estimate has changed by more than a factor of 1.5 needs a tenth
 	// of it; one whose hosts differ takes over at once. A short one follows every hiccup of
 	// a link, a long one plans for links that are no more.
 	Dwell time.Duration
@@ -33,8 +33,8 @@ const (
 	rest = 100
 	// largeChange is the factor by which an estimate must have moved for the short dwell.
 	largeChange = 1.5
-	// shortDwell is the part of the dwell that a large change needs: two looks a second apart.
-	shortDwell = 5
+	// shortDwell is the part of the dwell that a large change needs: three looks of the agent.
+	shortDwell = 10
 	// patience bounds, in dwells, for how long trees that follow each other quickly can put
 	// off the end of one that none of them is like.
 	patience = 3

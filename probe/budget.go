@@ -51,6 +51,12 @@ type budget struct {
 	rate  float64   // bytes a second; 0 while unknown, and then nothing leaks
 }
 
+// burstAt returns how many bytes of first measurements a link of so many bytes a second may carry at
+// once.
+func (t terms) burstAt(rate float64) float64 {
+	return min(float64(t.burst), rate*bootstrapTime.Seconds())
+}
+
 // allowance returns the bytes a second that leak.
 func (b *budget) allowance(t terms) float64 {
 	a := t.share * b.rate
@@ -125,7 +131,7 @@ func (b *budget) open(u use, cost int64, t terms) bool {
 	case first:
 		limit = float64(t.burst)
 		if b.rate > 0 {
-			limit = min(limit, b.rate*bootstrapTime.Seconds())
+			limit = t.burstAt(b.rate)
 		}
 	case urgent:
 		limit = float64(t.burst)

@@ -29,8 +29,9 @@ const (
 	bulkQueue = 64 * userPayload
 
 	// A point of a search is good enough at searchSpread, or after 1/searchSteps of the time;
-	// from 1 lane to maxLanes there are 7.
-	searchSpread = 0.1
+	// from 1 lane to maxLanes there are 7. Where losses decide, twice the lanes get twice as much,
+	// and 9 of them are enough to see it.
+	searchSpread = 0.17
 	searchSteps  = 8
 
 	// bulkChunk is how much is written at once: little beside what the slowest link carries

@@ -27,8 +27,8 @@
 // uncertain and how important an estimate is ([choose]). Links between sites are watched by short
 // trains as often as a share of their rate allows, every 10 to 12 s at 1.2 Mbit/s and every 3 s from
 // 5 Mbit/s on; when one has changed, the hosts that have not seen it go first. Nothing starts
-// while an exchange runs on either host, and what runs ends at once; only second opinions go
-// on, one short train a link in 10 s.
+// while an exchange runs on either host, or between a host of the site and other sites, and
+// what runs ends at once; only second opinions go on, a few short trains a link in 10 s.
 //
 // The price: at most 1 % of a link between sites in the long run, of all that is sent while nobody uses
 // the grid, and an hourly cap for each host ([Config.Share], [Config.HourlyCap], [Prober.Cost]).
@@ -36,8 +36,9 @@
 // The estimator, the filters, the tournament, the choice and the budget are pure; [Prober]
 // joins them to a network edge that is handed in.
 //
-// Place in the flow: first. It reads lanes' statistics and writes estimates to the
-// map (netmap); pools and the schedulers read the map and never this package.
+// Place in the flow: first. It reads lanes' statistics, is told what exchanges got
+// ([Prober.Observe]), and writes estimates to the map (netmap); pools and the schedulers
+// read the map and never this package. Stage by stage: docs/design/measuring.md.
 //
 // Sources: packet trains after Dovrolis, Ramanathan and Moore, "What do packet
 // dispersion techniques measure?" (INFOCOM 2001); long-lag median slopes after Theil

@@ -19,7 +19,10 @@ const (
 	// Under it, 100 µs of receive jitter and a late reader are more than a few per cent.
 	minSpan = 8 * time.Millisecond
 
-	minArrivals = 6   // fewer say nothing
+	minArrivals = 6 // fewer say little
+	// fewArrivals is the same for second opinions: what a full queue lets in of a train stands in
+	// it one behind the other, and other witnesses have to say the same.
+	fewArrivals = 3
 	maxSpread   = 1e3 // more says no more, and the map takes no more
 )
 
@@ -55,11 +58,11 @@ type reading struct {
 //   - a token bucket that lets a burst pass: where two lines fit far better than one
 //     and the later is slower, only the later part is read.
 //
-// It returns errTooFew, wrapped with the numbers, if fewer than 6 packets arrived.
-func readTrain(arrivals []arrival, count int) (reading, error) {
+// It returns errTooFew, wrapped with the numbers, if fewer than least packets arrived, 3 or more.
+func readTrain(arrivals []arrival, count, least int) (reading, error) {
 	as := inOrder(arrivals)
 	n := len(as)
-	if n < minArrivals {
+	if n < max(least, fewArrivals) {
 		return reading{}, fmt.Errorf("%d of %d: %w", n, count, errTooFew)
 	}
 	span := as[n-1].At - as[0].At

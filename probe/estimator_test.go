@@ -104,7 +104,7 @@ func (p path) session(t *testing.T, rng *rand.Rand) (r reading, packets int) {
 	t.Helper()
 	for count := firstTrain; count > 0; count = nextLength(count, r) {
 		var err error
-		if r, err = readTrain(p.carry(count, rng), count); err != nil {
+		if r, err = readTrain(p.carry(count, rng), count, minArrivals); err != nil {
 			t.Fatalf("%+v: %v", p, err)
 		}
 		packets += count
@@ -221,7 +221,7 @@ func TestReadTrainInvariants(t *testing.T) {
 			}
 			as = append(as, arrival{rng.IntN(maxTrain), at})
 		}
-		r, err := readTrain(as, maxTrain)
+		r, err := readTrain(as, maxTrain, minArrivals)
 		if err != nil {
 			if !errors.Is(err, errTooFew) || n > 2*minArrivals+maxTrain/4 {
 				t.Fatalf("seed %d: %d arrivals: %v", seed, n, err)
@@ -235,7 +235,7 @@ func TestReadTrainInvariants(t *testing.T) {
 			t.Fatalf("seed %d: an honest reading is refused: %v", seed, err)
 		}
 		rng.Shuffle(len(as), func(i, j int) { as[i], as[j] = as[j], as[i] })
-		if q, err := readTrain(as, maxTrain); err != nil || q != r {
+		if q, err := readTrain(as, maxTrain, minArrivals); err != nil || q != r {
 			t.Fatalf("seed %d: in another order %+v, %v, was %+v", seed, q, err, r)
 		}
 	}
@@ -262,7 +262,7 @@ func TestNextLengthEnds(t *testing.T) {
 func TestReadTrainTooFew(t *testing.T) {
 	for n := range minArrivals {
 		as := path{mbps: 1}.carry(n, rand.New(rand.NewPCG(1, 7)))
-		if _, err := readTrain(append(as, as...), firstTrain); !errors.Is(err, errTooFew) {
+		if _, err := readTrain(append(as, as...), firstTrain, minArrivals); !errors.Is(err, errTooFew) {
 			t.Errorf("%d packets, each twice: %v, want %v", n, err, errTooFew)
 		}
 	}
@@ -278,7 +278,7 @@ func FuzzReadTrain(f *testing.F) {
 			at += time.Duration(in[i+1]) << (in[i] % 24)
 			as = append(as, arrival{int(in[i]), at})
 		}
-		r, err := readTrain(as, maxTrain)
+		r, err := readTrain(as, maxTrain, minArrivals)
 		if err != nil {
 			return
 		}
@@ -295,7 +295,7 @@ func BenchmarkReadTrain(b *testing.B) {
 	as := path{mbps: 300, jitter: 100 * time.Microsecond}.carry(maxTrain, rand.New(rand.NewPCG(1, 8)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := readTrain(as, maxTrain); err != nil {
+		if _, err := readTrain(as, maxTrain, minArrivals); err != nil {
 			b.Fatal(err)
 		}
 	}

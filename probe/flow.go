@@ -3,6 +3,8 @@ package probe
 import (
 	"math"
 	"slices"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // fills is the share of a link from which on one flow is said to fill it: what the flow gets
@@ -17,8 +19,8 @@ const fills = 0.90
 // so a train corrects both: see [flowBelief.flow].
 type flowBelief struct {
 	line rateFilter // user bytes a second of the narrowest link
-	bulk rateFilter // user bytes a second of one flow
-	part rateFilter // bulk over line, when each was read
+	bulk meanFilter // user bytes a second of one flow
+	part meanFilter // bulk over line, when each was read
 
 	capacity float64 // of several lanes, as a part of line when it was read; 0 unknown
 	lanes    int     // that reach it
@@ -27,8 +29,38 @@ type flowBelief struct {
 // A siteFlow is what the bulk probes of like pairs have found, those between the same two
 // sites: the link is the same, and so is mostly what holds a flow on it.
 type siteFlow struct {
-	part float64 // median of what one flow got of the link, 0 if nobody has measured it
-	rate float64 // median of what it got
+	part   float64 // what one flow got of the link, 0 if nobody has measured it
+	rate   float64 // what it got
+	spread float64 // relative standard error of both
+	pairs  int     // that have measured it
+	lanes  int     // that reach the capacity, of one that has searched for it; 0 if nobody has
+}
+
+// siteFlowOf returns what the estimates of like pairs say, those of them that stand on bulk
+// probes of their own: they are the ones that hold the rate of the link beside that of a flow.
+func siteFlowOf(like []netmap.Estimate) siteFlow {
+	var s siteFlow
+	var parts, rates meanFilter
+	for _, e := range like {
+		if e.Has(netmap.FieldLanes) && e.Source >= netmap.SourceProbed {
+			s.lanes = max(s.lanes, e.Lanes)
+		}
+		sane := func(r netmap.BytesPerSec) bool { return 1 <= r && float64(r) <= maxRate }
+		if !e.Has(netmap.FieldLine|netmap.FieldBandwidth) || e.Source < netmap.SourceProbed || !sane(e.Line) || !sane(e.Bandwidth) {
+			continue
+		}
+		spread := float64(maxSpread)
+		if e.Spread < maxSpread {
+			spread = max(e.Spread, leastSpread)
+		}
+		parts.rates, parts.spreads = append(parts.rates, float64(e.Bandwidth/e.Line)), append(parts.spreads, spread)
+		rates.rates, rates.spreads = append(rates.rates, float64(e.Bandwidth)), append(rates.spreads, spread)
+		s.pairs++
+	}
+	// One pair that is unlike the others says nothing of how sure these are.
+	s.part, s.spread = parts.trimmed().value()
+	s.rate, _ = rates.trimmed().value()
+	return s
 }
 
 // train takes the rate of the link that a train has read, and reports whether that is another
@@ -80,8 +112,7 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 		}
 		return min(like.rate, line), max(lineSpread, loneSpread)
 	}
-	got, gotSpread := b.bulk.value()
-	part, _ := b.part.value()
+	got, part, gotSpread := b.pooled(like)
 	switch {
 	case line == 0:
 		return got, gotSpread
@@ -91,20 +122,50 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 	return min(got, line), gotSpread
 }
 
+// pooled returns what one flow gets and which part of the link that is, by the pair's own bulk
+// probes and those of like pairs together, each weighted by how sure it is: losses make one
+// bulk probe wander by 10 %, and those of like pairs wander about the same value. A pair that differs
+// from its like stands alone, from its second bulk probe on; the first may have been
+// wrong. spread is that of the own readings alone: like pairs must not take for news what they have
+// said themselves. With it, the values of a site pair tend to the mean of all readings.
+func (b *flowBelief) pooled(like siteFlow) (got, part, spread float64) {
+	got, spread = b.bulk.value()
+	part, partSpread := b.part.value()
+	switch {
+	case part == 0 || like.part == 0: // what it got of the old link, or nobody to compare with
+		return got, part, spread
+	case !b.unlike(like):
+		return weighted(got, spread, like.rate, like.spread), weighted(part, partSpread, like.part, like.spread), spread
+	case b.bulk.readings() == 1 && like.pairs > 1:
+		return like.rate, like.part, max(spread, like.spread)
+	}
+	return got, part, spread
+}
+
+// unlike reports whether the pair's own bulk probes contradict those of like pairs.
+func (b *flowBelief) unlike(like siteFlow) bool {
+	part, spread := b.part.value()
+	return part > 0 && like.part > 0 && apart(part, like.part) > max(unlikeRate, min(3*math.Hypot(spread, like.spread), 0.5))
+}
+
+// unlikeRate is how far from its like a pair must lie at least to be another case.
+const unlikeRate = 0.25
+
+// weighted returns the mean of a and b, by the relative standard errors sa and sb.
+func weighted(a, sa, b, sb float64) float64 {
+	wa, wb := 1/max(sa*sa, leastSpread*leastSpread), 1/max(sb*sb, leastSpread*leastSpread)
+	return (a*wa + b*wb) / (wa + wb)
+}
+
 // readings is how many measurements the flow stands on.
 func (b *flowBelief) readings() int { return max(b.line.readings(), b.bulk.readings()) }
 
-// several lanes' capacity and the lanes that reach it; 0, 0 if it was not measured. A flow that
-// fills its link needs no others.
+// capacityOf returns several lanes' capacity and the lanes that reach it; 0, 0 if it was not
+// measured. That a flow gets all that trains read is no measurement of it: where the network holds each
+// flow, it holds trains as well.
 func (b *flowBelief) capacityOf() (rate float64, lanes int) {
-	line, _ := b.line.value()
-	part, _ := b.part.value()
-	switch {
-	case line == 0:
-	case b.lanes > 0:
+	if line, _ := b.line.value(); line > 0 && b.lanes > 0 {
 		return line * b.capacity, b.lanes
-	case part >= fills:
-		return line * min(part, 1), 1
 	}
 	return 0, 0
 }
@@ -115,7 +176,7 @@ type wants int
 const (
 	wantsNothing  wants = iota
 	wantsBulk           // one flow was never measured, or the link has changed since
-	wantsCapacity       // one flow leaves some of the link, and nobody knows whether several take it
+	wantsCapacity       // nobody knows whether several lanes get more than one
 )
 
 // wants returns what is to be measured next of the pair, given what like pairs know.
@@ -129,18 +190,23 @@ func (b *flowBelief) wants(like siteFlow) wants {
 		return wantsBulk
 	case part == 0:
 		return wantsNothing
-	case part < fills && b.uncertain():
-		return wantsBulk // what losses leave of a link wanders: several readings are to be averaged
-	case part < fills && b.lanes == 0:
+	case b.bulk.readings() == 1 && (part < fills || b.unlike(like)):
+		return wantsBulk // a second opinion
+	case b.lanes == 0 && like.lanes == 0:
 		return wantsCapacity
+	case part < fills && b.uncertain(like):
+		return wantsBulk // what losses leave of a link wanders: several readings are to be averaged
 	}
 	return wantsNothing
 }
 
 // uncertain reports whether more bulk probes would tell more.
-func (b *flowBelief) uncertain() bool {
-	n := b.bulk.readings()
-	return n > 0 && n < rateWindow && medianOf(b.bulk.spreads)/math.Sqrt(float64(n)) > certain
+func (b *flowBelief) uncertain(like siteFlow) bool {
+	_, spread := b.bulk.value()
+	if like.part > 0 && !b.unlike(like) {
+		spread = 1 / math.Hypot(1/max(spread, leastSpread), 1/max(like.spread, leastSpread))
+	}
+	return b.bulk.readings() < meanWindow && spread > certain
 }
 
 // certain is the standard error from which on another reading is not worth its bytes.
@@ -148,9 +214,11 @@ const certain = 0.04
 
 // linkChanged forgets what hung on the old link: the next bulk probe says how the new one is.
 func (b *flowBelief) linkChanged() {
-	b.capacity, b.lanes = 0, 0
+	if b.lanes > 1 { // one lane that fills its link fills the new one
+		b.capacity, b.lanes = 0, 0
+	}
 	if part, _ := b.part.value(); part < fills {
-		b.part = rateFilter{}
+		b.part = meanFilter{}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
@@ -21,12 +23,12 @@ func TestFlowBelief(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "a train", trains: []float64{20}, rate: 20, next: wantsBulk},
-		{name: "a full link", trains: []float64{20}, bulks: []float64{19}, rate: 19, capacity: 19, lanes: 1},
-		{name: "held", trains: []float64{20}, bulks: []float64{2.5}, rate: 2.5, next: wantsCapacity},
-		{name: "like pairs fill it", trains: []float64{20}, like: siteFlow{0.95, 30}, rate: 19},
-		{name: "like pairs are held", trains: []float64{20}, like: siteFlow{0.125, 2.5}, rate: 2.5},
-		{name: "held above a thin link of its own", trains: []float64{2}, like: siteFlow{0.125, 2.5}, rate: 2},
-		{name: "own probe before that of others", trains: []float64{20}, bulks: []float64{19}, like: siteFlow{0.1, 2}, rate: 19, capacity: 19, lanes: 1},
+		{name: "a full link", trains: []float64{20}, bulks: []float64{19}, rate: 19, next: wantsCapacity},
+		{name: "held", trains: []float64{20}, bulks: []float64{2.5}, rate: 2.5, next: wantsBulk},
+		{name: "like pairs fill it", trains: []float64{20}, like: siteFlow{part: 0.95, rate: 30, spread: 0.05, pairs: 2}, rate: 19},
+		{name: "like pairs are held", trains: []float64{20}, like: siteFlow{part: 0.125, rate: 2.5, spread: 0.05, pairs: 2}, rate: 2.5},
+		{name: "held above a thin link of its own", trains: []float64{2}, like: siteFlow{part: 0.125, rate: 2.5, spread: 0.05, pairs: 2}, rate: 2},
+		{name: "own probe before that of others", trains: []float64{20}, bulks: []float64{19}, like: siteFlow{part: 0.1, rate: 2, spread: 0.05, pairs: 1}, rate: 19, next: wantsBulk},
 	} {
 		var b flowBelief
 		for _, r := range tc.trains {
@@ -94,6 +96,71 @@ func TestAtLeast(t *testing.T) {
 		}
 		if v, _ := b.flow(siteFlow{}); v < 0.9*more {
 			t.Fatalf("seed %d: %g after three samples of %g", seed, v, more)
+		}
+	}
+}
+
+// TestPooled: the values of the pairs of a site pair, which all publish what they have pooled, settle at
+// about the mean of all readings, and one that really differs stays itself.
+func TestPooled(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		const pairs, line, truth = 6, 85.0, 27.0
+		beliefs := make([]flowBelief, pairs)
+		published := make([]netmap.Estimate, pairs)
+		var mean float64
+		for i := range beliefs {
+			beliefs[i].train(line, 0.01)
+			for range 2 {
+				x := truth * (1 + 0.1*rng.NormFloat64())
+				mean += x / (2 * pairs)
+				beliefs[i].flowed(x, 0.1)
+			}
+		}
+		odd := rng.IntN(3) == 0
+		if odd { // the last one is held by something else
+			beliefs[pairs-1] = flowBelief{}
+			beliefs[pairs-1].train(line, 0.01)
+			beliefs[pairs-1].flowed(5, 0.05)
+			beliefs[pairs-1].flowed(5.2, 0.05)
+		}
+		for range 60 {
+			for i := range beliefs {
+				rate, spread := beliefs[i].flow(siteFlowOf(append(published[:i:i], published[i+1:]...)))
+				published[i] = netmap.Estimate{
+					Known: netmap.FieldBandwidth | netmap.FieldLine, Bandwidth: netmap.BytesPerSec(rate), Line: line,
+					Spread: spread, Source: netmap.SourceProbed,
+				}
+			}
+		}
+		for i, e := range published {
+			switch {
+			case odd && i == pairs-1:
+				if math.Abs(float64(e.Bandwidth)-5.1) > 0.2 {
+					t.Fatalf("seed %d: a pair that gets 5.1 says %g", seed, e.Bandwidth)
+				}
+			case !odd && math.Abs(float64(e.Bandwidth)/mean-1) > 0.09, math.Abs(float64(e.Bandwidth)/truth-1) > 0.3:
+				t.Fatalf("seed %d: pair %d says %g, the mean of all is %g", seed, i, e.Bandwidth, mean)
+			}
+		}
+	}
+}
+
+// TestSiteFlowIsSure: what peers say never makes a value that is none.
+func TestSiteFlowIsSure(t *testing.T) {
+	values := []float64{0, -1, math.NaN(), math.Inf(1), 1e-300, 1e300, 5}
+	for _, b := range values {
+		for _, l := range values {
+			for _, s := range values {
+				e := netmap.Estimate{Known: netmap.FieldBandwidth | netmap.FieldLine, Bandwidth: netmap.BytesPerSec(b), Line: netmap.BytesPerSec(l), Spread: s, Source: netmap.SourceProbed}
+				var f flowBelief
+				f.train(20, 0.01)
+				f.flowed(10, 0.1)
+				f.flowed(10, 0.1)
+				if rate, spread := f.flow(siteFlowOf([]netmap.Estimate{e, e})); !(rate > 0 && rate <= 20) || !(spread > 0) {
+					t.Errorf("bandwidth %g, line %g, spread %g: %g, %g", b, l, s, rate, spread)
+				}
+			}
 		}
 	}
 }

@@ -29,8 +29,14 @@ const (
 	// watchGap is the least time between two trains that watch a link. On a link of
 	// 12 Mbit/s and more it decides, on slower ones the budget does.
 	watchGap = 2500 * time.Millisecond
-	// urgentGap is the same for second opinions while an exchange runs.
+	// urgentGap is the same for second opinions while an exchange runs. Those that found another
+	// rate, or nothing, are followed by others sooner: see [alarms].
 	urgentGap = 10 * time.Second
+	// urgentMost is how many there may be in urgentGap. A train of 8 packets is 0.7 % of what
+	// 1.2 Mbit/s carry in that time.
+	urgentMost = 4
+	// urgentRetry is after how long one follows another that was lost in a full queue.
+	urgentRetry = 500 * time.Millisecond
 	// outdated is how far what a host last read of a link must lie off what others have
 	// read since for its next train to be urgent: more than trains differ by.
 	outdated = 0.25
@@ -61,8 +67,9 @@ type request struct {
 type keeper struct {
 	terms terms
 
-	mu    sync.Mutex // guards links; never held while waiting
+	mu    sync.Mutex // guards the fields below; never held while waiting
 	links map[siteLink]*leased
+	holds map[string]*hold // by host of the site
 }
 
 type leased struct {
@@ -73,11 +80,15 @@ type leased struct {
 	budget  budget
 	account account
 	watched time.Time // when a watch was granted last
-	alarmed time.Time // when an urgent train was granted last while an exchange ran
+	alarms  alarms    // urgent trains that were granted while an exchange ran
+	alarm   bool      // the holder's is one of them
+
+	back     chan struct{} // closed when the lease is wanted back
+	recalled bool          // it is
 }
 
 func newKeeper(t terms) *keeper {
-	return &keeper{terms: t, links: make(map[siteLink]*leased)}
+	return &keeper{terms: t, links: make(map[siteLink]*leased), holds: make(map[string]*hold)}
 }
 
 // acquire waits for the lease of l, at most leaseQueue. It returns a [BusyError] if
@@ -123,12 +134,13 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 	if u == watch && q.read > 0 && e.budget.rate > 0 && apart(float64(q.read), e.budget.rate) > outdated {
 		u = urgent
 	}
-	if q.busy {
+	if q.busy = q.busy || k.isHeld(); q.busy {
 		if u != urgent {
 			return nil, 0, &BusyError{Retry: busyRetry, Why: "exchange"}
 		}
-		if d := urgentGap - now.Sub(e.alarmed); d > 0 {
-			return nil, 0, &BusyError{Retry: d, Why: "another second opinion during an exchange"}
+		if d := e.alarms.wait(now); d > 0 {
+			// What the other one finds may entitle this host to its own: it asks again.
+			return nil, 0, &BusyError{Retry: min(d, time.Second), Why: "another second opinion during an exchange"}
 		}
 	}
 	if d := watchGap - now.Sub(e.watched); u == watch && d > 0 {
@@ -139,11 +151,13 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 	}
 	if !e.held {
 		e.held, e.since = true, now
+		e.back, e.recalled = make(chan struct{}), false
 		if u == watch {
 			e.watched = now
 		}
-		if q.busy {
-			e.alarmed = now
+		if e.alarm = q.busy; q.busy {
+			e.alarms.grant(now)
+			e.recall()
 		}
 		return nil, u, nil
 	}
@@ -172,6 +186,9 @@ func (k *keeper) release(l siteLink, u use, bytes int64, rate netmap.BytesPerSec
 	}
 	if e.held = false; bytes == 0 {
 		e.watched = time.Time{} // the holder found its peer taken
+	}
+	if e.alarm {
+		e.alarms.ended(now, bytes > 0, rate > 0, e.budget.rate > 0 && apart(float64(rate), e.budget.rate) > outdated)
 	}
 	e.budget.spend(now, u, bytes, rate, k.terms)
 	e.account.add(now, bytes)
@@ -211,7 +228,7 @@ const muteKeeper = 3
 // it returns gives the lease back and must be called once.
 func (p *Prober) lease(ctx context.Context, site string, q request) (func(int64, netmap.BytesPerSec), error) {
 	l := siteLink{p.cfg.Self.site(), site}
-	name := keeperOf(l.from, append(slices.Clone(p.cfg.Peers()), p.cfg.Self))
+	name := p.keeperName()
 	p.mu.Lock()
 	mute := p.mute >= muteKeeper
 	if mute {
@@ -223,15 +240,23 @@ func (p *Prober) lease(ctx context.Context, site string, q request) (func(int64,
 	p.mu.Unlock()
 	if name == p.cfg.Self.Name || mute {
 		q.busy = p.cfg.Busy()
-		return p.keeper.acquire(ctx, l, q)
+		give, err := p.keeper.acquire(ctx, l, q)
+		if err != nil {
+			return nil, err
+		}
+		done := p.obey(p.keeper.recalls(l))
+		return func(bytes int64, rate netmap.BytesPerSec) { done(); give(bytes, rate) }, nil
 	}
 	s, err := p.askKeeper(ctx, name, site, q)
 	p.heard(err)
 	if err != nil {
 		return nil, fmt.Errorf("lease of %s→%s from %s: %w", l.from, l.to, name, err)
 	}
+	s.SetDeadline(time.Now().Add(longLease))
+	done := p.obeyStream(s)
 	return func(bytes int64, rate netmap.BytesPerSec) {
-		s.SetDeadline(time.Now().Add(askTime))
+		defer done()
+		s.SetWriteDeadline(time.Now().Add(askTime))
 		if writeMessage(s, message{Op: opDone, Bytes: min(bytes, maxBulkBytes), Rate: float64(rate)}) != nil {
 			s.Abort() // the lease ends with the stream
 			return
@@ -300,10 +325,8 @@ func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) erro
 	}
 	q.busy = p.cfg.Busy()
 	own := p.cfg.Self.site()
-	peers := p.cfg.Peers()
-	insider := slices.ContainsFunc(peers, func(q Peer) bool { return q.Name == s.Peer.Name && q.site() == own })
-	known := slices.ContainsFunc(peers, func(q Peer) bool { return q.site() == m.Site })
-	if !insider || !known || m.Site == own {
+	known := slices.ContainsFunc(p.cfg.Peers(), func(q Peer) bool { return q.site() == m.Site })
+	if !p.insider(s.Peer.Name) || !known || m.Site == own {
 		// Views may differ for a moment, so this is a refusal and no offence.
 		return p.decline(s, time.Second, "link not known here")
 	}
@@ -326,7 +349,9 @@ func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) erro
 	if err := writeMessage(s, message{Op: opGranted}); err != nil {
 		return err
 	}
+	told := passOn(s, p.keeper.recalls(siteLink{own, m.Site}))
 	done, err := readMessage(s, opDone)
+	told()
 	if errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {

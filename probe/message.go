@@ -125,7 +125,7 @@ func (m message) check() error {
 		return fmt.Errorf("bulk of %d bytes over %d lanes in %d ns: %w", m.Bytes, m.Count, m.SpanNS, errInvalid)
 	case m.Op == opTrain && m.Count < minArrivals:
 		return fmt.Errorf("train of %d packets: %w", m.Count, errInvalid)
-	case m.Op == opReading && m.Lost == "" && (m.Rate == 0 || m.Received < minArrivals):
+	case m.Op == opReading && m.Lost == "" && (m.Rate == 0 || m.Received < fewArrivals):
 		return fmt.Errorf("reading of %g B/s from %d packets: %w", m.Rate, m.Received, errInvalid)
 	}
 	return m.checkLogP()

@@ -61,13 +61,15 @@ type Observation struct {
 // never lowers one. Of a flow that was alone it is the truth, and moves the estimate both ways
 // like a bulk probe, if two in a row agree. A lane that falls far under what it carried
 // before, or under its share of the estimate, makes the link suspect: one short train says
-// whether the link has changed or somebody else has come.
+// whether the link has changed or somebody else has come, and other hosts whose lanes have fallen take its word
+// (see [recorder.hear]).
 func (p *Prober) Observe(o Observation) {
 	if !o.telling() {
 		return
 	}
 	known, _ := p.rec.known(o.Peer)
 	v := o.judge(known)
+	p.rec.used(o.Peer, p.siteOf(o.Peer), v.suspect)
 	if v.rate > 0 {
 		p.rec.observed(o.Peer, v.rate, v.exact)
 	}

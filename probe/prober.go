@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -41,6 +42,7 @@ type Endpoint interface {
 	HandleStreams(k lane.StreamKind, h func(ctx context.Context, s *lane.Stream))
 	Stats(name string) (quic.ConnectionStats, bool)
 	CloseLanes(name string, first int)
+	CloseIdle(name string, quiet time.Duration)
 }
 
 // Config is what a [Prober] needs. The functions may be called concurrently and must not block.
@@ -201,18 +203,23 @@ type Prober struct {
 	slot   chan struct{} // holds an element while a session runs here
 	catch  *catcher
 	bulks  bulkTable
+	ration rations
 	desk   desk
 	keeper *keeper
 	rec    recorder
 	doubts chan struct{} // holds an element when there is a new suspect
 	done   chan struct{} // closed when Run returns: nothing is served any more
 
+	crossing crossings
+	crosses  chan struct{} // holds an element when an exchange with another site has begun
+	curbs    atomic.Int32  // leases of this host that their keepers want back
+
 	mu      sync.Mutex // guards all below; never held over I/O or calls of Config's functions
 	rng     *rand.Rand
 	around  surroundings
 	peers   map[string]*peerState
 	links   map[string]*linkState // by destination site; of members' sites only
-	alarmed map[string]time.Time  // site → when an urgent train of it was served during an exchange
+	alarmed map[string]alarms     // by site: urgent trains of it that were served during an exchange
 	mute    int                   // requests in a row that the site's keeper did not answer
 	budget  budget                // of what this host starts inside its site
 	account account               // of all that it sends
@@ -250,7 +257,7 @@ type linkState struct {
 	bulk, capacity, logp schedule
 	bulked               string    // to whom the last bulk probe went, "" before the first
 	bulkedAt             time.Time // when
-	searched             bool      // for the capacity, by this host
+	searchedAt           time.Time // for the capacity, by this host
 }
 
 // A schedule says when something may be tried again.
@@ -273,12 +280,13 @@ func New(cfg Config) (*Prober, error) {
 		keeper:  newKeeper(cfg.linkTerms()),
 		doubts:  make(chan struct{}, 1),
 		done:    make(chan struct{}),
+		crosses: make(chan struct{}, 1),
 		rng:     cfg.Rand,
 		peers:   make(map[string]*peerState),
 		links:   make(map[string]*linkState),
-		alarmed: make(map[string]time.Time),
+		alarmed: make(map[string]alarms),
 	}
-	p.rec = recorder{cfg: &p.cfg, pairs: make(map[string]*pair)}
+	p.rec = recorder{cfg: &p.cfg, pairs: make(map[string]*pair), fell: make(map[string]time.Time), heard: make(map[string]finding)}
 	cfg.Endpoint.HandlePackets(lane.PacketProbe, p.catch.packet)
 	cfg.Endpoint.HandleStreams(lane.StreamProbe, p.serve)
 	return p, nil
@@ -297,6 +305,8 @@ func (p *Prober) Run(ctx context.Context) error {
 	g.Go(func() error { return p.turns(ctx, insideTime, p.turnAcross) })
 	g.Go(func() error { return p.second(ctx) })
 	g.Go(func() error { return p.longs(ctx) })
+	g.Go(func() error { return p.holds(ctx) })
+	g.Go(func() error { return p.spares(ctx) })
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,8 @@ type recorder struct {
 
 	mu    sync.Mutex // guards all below, and keeps read-change-write of the map in order
 	pairs map[string]*pair
+	fell  map[string]time.Time // by site: when what this host's lanes to it get fell last
+	heard map[string]finding   // by site: of a fall that another host has found
 }
 
 // pair is what was seen of self→peer, and of peer→self.
@@ -23,8 +26,10 @@ type pair struct {
 	loss     lossFilter
 	in       rateFilter      // what trains from the peer read here
 	disputed time.Time       // since when the peer claims more than that; zero if it does not
+	wrong    time.Time       // when it did last
 	objects  bool            // so this host reports its side
 	last     netmap.Estimate // as recorded here
+	used     time.Time       // when a lane of an exchange was last seen that the network limits
 }
 
 func (r *recorder) pair(name string) *pair {
@@ -45,6 +50,9 @@ func (r *recorder) forget(keep map[string]bool) {
 			delete(r.pairs, name)
 		}
 	}
+	now := time.Now()
+	maps.DeleteFunc(r.fell, func(_ string, at time.Time) bool { return now.Sub(at) > newsAge })
+	maps.DeleteFunc(r.heard, func(_ string, f finding) bool { return now.Sub(f.at) > newsAge })
 }
 
 // known returns what the map holds of self→peer, or what was recorded here.
@@ -124,16 +132,23 @@ func (r *recorder) roundTrip(peer string, p *pair, least time.Duration) {
 }
 
 // trains takes the result of one session. It reports whether another reading of the pair is
-// wanted at once: this one does not fit what is known.
-func (r *recorder) trains(peer string, res result) (again bool) {
+// wanted at once: this one does not fit what is known. Where lanes to the peer's site have just
+// fallen, one that shows a fall is enough: it is the second witness.
+func (r *recorder) trains(peer, site string, res result) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.seeded(peer)
 	p.loss.add(float64(res.sent), float64(res.lost))
-	if p.out.train(float64(res.Bandwidth), res.Spread) {
+	rate := float64(res.Bandwidth)
+	before, _ := p.out.line.value()
+	witnessed := rate < before && apart(rate, before) > otherRate && r.witnessed(site, rate, time.Now())
+	if p.out.train(rate, res.Spread) || witnessed && p.out.train(rate, res.Spread) {
 		p.out.linkChanged()
 	}
 	like := r.like(peer)
+	if now, _ := p.out.line.value(); before > 0 && apart(rate, now) > otherRate {
+		return true // it is not believed yet, so it makes nothing younger that is
+	}
 	r.publish(peer, p, like, netmap.SourceProbed)
 	return p.out.line.doubtful(like.line)
 }
@@ -259,52 +274,67 @@ const manyLike = 32
 // like returns what the map holds of the other pairs from this host's site to peer's. The
 // caller holds the lock.
 func (r *recorder) like(peer string) like {
+	lines, claims, inside := r.claims(r.cfg.Self.Name, peer)
+	if inside {
+		return like{line: medianOf(lines)} // pairs of a site share no link
+	}
+	return like{siteFlowOf(corroborate(r.cfg.Self.Name, claims)), medianOf(lines)}
+}
+
+// claims returns what the map holds of the pairs between the sites of from and to, without that
+// pair: the rates of the link, and the estimates. inside says that it is one site.
+func (r *recorder) claims(from, to string) (lines []float64, claims []claim, inside bool) {
 	if r.cfg.Known == nil {
-		return like{}
+		return nil, nil, false
 	}
 	members := append(slices.Clone(r.cfg.Peers()), r.cfg.Self)
-	site := ""
+	fromSite, toSite := "", ""
 	for _, m := range members {
-		if m.Name == peer {
-			site = m.site()
+		if m.Name == from {
+			fromSite = m.site()
+		}
+		if m.Name == to {
+			toSite = m.site()
 		}
 	}
-	var lines, parts, rates []float64
-	for _, from := range members {
-		for _, to := range members {
-			if len(lines) >= manyLike || from.site() != r.cfg.Self.site() || to.site() != site || from.Name == to.Name {
+	for _, a := range members {
+		for _, b := range members {
+			if len(lines) >= manyLike || a.site() != fromSite || b.site() != toSite || a.Name == b.Name {
 				continue
 			}
-			if from.Name == r.cfg.Self.Name && to.Name == peer {
+			if a.Name == from && b.Name == to {
 				continue
 			}
-			e, ok := r.cfg.Known(from.Name, to.Name)
+			e, ok := r.cfg.Known(a.Name, b.Name)
 			if !ok || !e.Has(netmap.FieldBandwidth) || e.Source < netmap.SourceProbed {
 				continue
 			}
 			line := e.Bandwidth
 			if e.Has(netmap.FieldLine) && e.Line > 0 {
 				line = e.Line
-				parts = append(parts, float64(e.Bandwidth/e.Line))
-				rates = append(rates, float64(e.Bandwidth))
 			}
-			lines = append(lines, float64(line))
+			lines, claims = append(lines, float64(line)), append(claims, claim{a.Name, e})
 		}
 	}
-	return like{siteFlow{medianOf(parts), medianOf(rates)}, medianOf(lines)}
+	return lines, claims, fromSite == toSite
 }
 
 const (
 	// disputed is by how much more than what arrived here a peer may say that it sends.
 	disputed = 1.5
+	// disputedLow is by how much less than what a flow should get of it.
+	disputedLow = 4.0
 	// disputeAfter is for how long it may: it learns of a change from the same trains as this
 	// host, and news take their time.
 	disputeAfter = 30 * time.Second
+	// disputeEnd is for how long its claims must agree again.
+	disputeEnd = 2 * time.Minute
 )
 
 // received takes what a train from peer read here. What a sender says of its own links
 // cannot be checked by others, but by the receiver: where a peer goes on claiming far more than
-// what its trains show, this host reports the pair, too, and says what it saw.
+// what its trains show, or far less than a flow gets of that by all that others of its site say, this
+// host reports the pair, too, and says what it saw.
 func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,7 +346,20 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 	now := time.Now()
 	v, s := p.in.value()
 	claim, ok := r.cfg.Claimed(peer, r.cfg.Self.Name)
-	if !ok || !claim.Has(netmap.FieldBandwidth) || float64(claim.Bandwidth) <= disputed*v {
+	var wrong bool
+	if ok && claim.Has(netmap.FieldBandwidth) {
+		b := float64(claim.Bandwidth)
+		if wrong = b > disputed*v; !wrong && disputedLow*b < v {
+			v = min(v, r.expected(peer, v))
+			wrong = disputedLow*b < v
+		}
+	}
+	switch {
+	case wrong:
+		p.wrong = now
+	case now.Sub(p.wrong) < disputeEnd:
+		return // a claim that comes and goes is not taken back
+	default:
 		if p.objects && ok { // no more: agree, and leave it to the peer
 			r.dispute(peer, claim, netmap.SourceProbed)
 		}
@@ -332,10 +375,33 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 	}
 	if !p.objects {
 		p.objects = true
-		r.cfg.Log.Warn("a host claims more than it sends here", "host", peer,
+		r.cfg.Log.Warn("a host claims another rate than it sends here", "host", peer,
 			"claims_mbps", claim.Bandwidth.Mbps(), "seen_mbps", netmap.BytesPerSec(v).Mbps())
 	}
 	r.dispute(peer, netmap.Estimate{Bandwidth: netmap.BytesPerSec(v), Spread: s, Readings: p.in.readings(), Measured: now}, netmap.SourceProbed)
+}
+
+// arrives returns the rate at which trains from peer arrive here, 0 where none has.
+func (r *recorder) arrives(peer string) netmap.BytesPerSec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pairs[peer]
+	if p == nil {
+		return 0
+	}
+	v, _ := p.in.value()
+	return netmap.BytesPerSec(v)
+}
+
+// expected returns what one flow from the peer should get here where its trains show line: all of it
+// inside a site, and else what the other hosts of its site say, 0 if these are not two at least. The caller
+// holds the lock.
+func (r *recorder) expected(peer string, line float64) float64 {
+	_, claims, inside := r.claims(peer, r.cfg.Self.Name)
+	if inside {
+		return line
+	}
+	return commonRate(slices.DeleteFunc(claims, func(c claim) bool { return c.from == peer }))
 }
 
 // dispute records this host's side of peer→self. The caller holds the lock.

@@ -319,7 +319,7 @@ func (p *Prober) mayPing(peer Peer) bool {
 // farther reports whether peer seems farther away than other hosts of its site: its pings may
 // have met a queue, and another round soon will tell.
 func (p *Prober) farther(peer Peer) bool {
-	const share, least = 1.05, 500 * time.Microsecond
+	const share, least = 1.02, 300 * time.Microsecond
 	e, _ := p.rec.known(peer.Name)
 	if !e.Has(netmap.FieldLatency) {
 		return false
@@ -358,8 +358,36 @@ func (p *Prober) ping(ctx context.Context, peer Peer) error {
 	}
 	p.mu.Unlock()
 	st, _ := p.cfg.Endpoint.Stats(peer.Name)
-	p.rec.active(peer.Name, d, max(st.MinRTT, 0))
+	p.rec.active(peer.Name, d-min(p.sendTime(peer), d/2), max(st.MinRTT, 0))
 	return nil
+}
+
+// pingPacket is what a link carries of a ping or its answer, about: 28 bytes of UDP and IPv4,
+// QUIC's header and tag, and the message.
+const pingPacket = 75
+
+// sendTime returns how long a ping and its answer take to be sent over the narrowest link, as far as
+// its rate is known: on 1.25 Mbit/s a millisecond, which is no part of the path's round trip.
+func (p *Prober) sendTime(peer Peer) (d time.Duration) {
+	p.mu.Lock()
+	var out netmap.BytesPerSec
+	if s := p.peers[peer.Name]; s != nil {
+		out = s.read
+	}
+	if l := p.links[peer.site()]; l != nil && out == 0 && peer.site() != p.cfg.Self.site() {
+		out = l.read
+	}
+	p.mu.Unlock()
+	back := p.rec.arrives(peer.Name) // not what the peer says of it, who may lie
+	if back == 0 {
+		back = out
+	}
+	for _, r := range []netmap.BytesPerSec{out, back} {
+		if r > 0 {
+			d += min(r.Time(pingPacket), time.Second)
+		}
+	}
+	return d
 }
 
 // flows notes the packets received from peer. It reports whether many are new, whether

@@ -11,21 +11,19 @@ import (
 // serve answers a peer's stream. It runs in a goroutine of the endpoint.
 func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
 	s.SetDeadline(time.Now().Add(askTime))
-	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opLogP, opAsk)
+	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opHold, opLogP, opAsk)
 	if err == nil {
 		switch m.Op {
 		case opPing:
 			err = pong(s)
-		case opTrain:
-			err = p.serveTrains(ctx, s, m)
-		case opBulk:
-			err = p.serveBulk(ctx, s, m)
+		case opTrain, opBulk, opLogP:
+			err = p.serveSession(ctx, s, m)
 		case opData:
 			err = p.serveData(s, m)
 		case opLease:
 			err = p.serveLease(ctx, s, m)
-		case opLogP:
-			err = p.serveLogP(ctx, s, m)
+		case opHold:
+			err = p.serveHold(s)
 		case opAsk:
 			err = p.desk.serve(ctx, s, p.answer)
 		}
@@ -39,6 +37,24 @@ func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
 		return
 	}
 	finish(s) // what a peer that was refused still sends, nobody will read
+}
+
+// serveSession grants a session, which holds this host's slot, if the peer has not held it for
+// too much of the time.
+func (p *Prober) serveSession(ctx context.Context, s *lane.Stream, m message) error {
+	start := time.Now()
+	if d := p.ration.wait(s.Peer.Name, start); d > 0 {
+		return p.decline(s, d, "you have held this host for long")
+	}
+	defer func() { p.ration.take(s.Peer.Name, start, time.Now()) }()
+	switch m.Op {
+	case opTrain:
+		return p.serveTrains(ctx, s, m)
+	case opBulk:
+		return p.serveBulk(ctx, s, m)
+	default:
+		return p.serveLogP(ctx, s, m)
+	}
 }
 
 func (p *Prober) serveTrains(ctx context.Context, s *lane.Stream, m message) error {

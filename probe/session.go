@@ -146,7 +146,11 @@ func (c *catcher) respond(ctx context.Context, s control, m message, busy func()
 			return err
 		}
 		answer := message{Op: opReading, Received: len(as)}
-		if r, err := readTrain(as, m.Count); err != nil {
+		least := minArrivals
+		if m.Urgent {
+			least = fewArrivals
+		}
+		if r, err := readTrain(as, m.Count, least); err != nil {
 			answer.Lost = err.Error()
 		} else {
 			answer = readingMessage(r)

@@ -116,20 +116,24 @@ func readSteady(ss []sample, p bulkPath) steady {
 	if at, ok := bucketEnd(ss, from, p); ok {
 		from, shaped = at, true
 	}
+	var whole steady
 	best := steady{noise: math.Inf(1)}
 	end := ss[len(ss)-1].at
 	for k := range 5 {
 		r := readParts(ss, from+(end-from)*time.Duration(k)/8, max(steadyTrips*p.rtt, pace), p)
+		if k == 0 {
+			whole = r
+		}
 		full, before := r.Enough && !r.lossy, best.Enough && !best.lossy
 		if r.Rate > 0 && (full && !before || full == before && r.noise < best.noise) {
 			best = r
 		}
 	}
 	if best.lossy {
-		if at := landing(ss, best); at > best.From {
-			if r := readParts(ss, at, max(steadyTrips*p.rtt, pace), p); r.lossy {
-				best = r
-			}
+		// What is left out here is only what came before the windows were down: of a rate that wanders
+		// all of the rest tells, and the part that wanders least tells less.
+		if r := readParts(ss, landing(ss, whole), max(steadyTrips*p.rtt, pace), p); r.lossy {
+			best = r
 		}
 	}
 	best.Shaped = shaped
@@ -244,9 +248,11 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 	r.Spread = min(r.noise, maxSpread)
 	if r.lossy = r.Cuts > 0 && !r.queued(p) && (follows(rates, ss, r) || r.sinks(p)); r.lossy {
 		r.Spread = max(r.Spread, 0.5/math.Sqrt(float64(r.Cuts)))
-		r.Enough = r.Spread <= p.want
+		r.Enough = r.Spread <= p.want && !r.falls(p)
 	} else {
-		r.Enough = r.Spread <= steadyError && !r.Grows && total >= p.chance(r.Rate)
+		// A queue that stands in spite of a loss may be what slow start has left, which drains.
+		drains := r.Cuts > 0 && r.sinks(p)
+		r.Enough = r.Spread <= steadyError && !r.Grows && !drains && total >= p.chance(r.Rate)
 		if !r.Enough { // it agrees with itself, and may still be far from where it goes
 			r.Spread = max(r.Spread, steadyUnsure)
 		}
@@ -258,10 +264,10 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 // n packets, on an empty path, holds a flow to a window of 2·√n packets (at a fall of 30 % a
 // loss). To tell that from a full link one has to see about 3n packets, so that there was a loss in them:
 // 3/4 of the square of the bandwidth-delay product. On a fat path that is more than anybody
-// would pay, so losses below 1 in 1,300 may be overlooked; and no more than 32 round trips are
+// would pay, so losses below 1 in 2,000 may be overlooked; and no more than 32 round trips are
 // waited for, because where that would be too few, losses would not make the flow much slower.
 func (p bulkPath) chance(rate float64) float64 {
-	const most, trips = 4000, 2 * steadyParts * steadyTrips
+	const most, trips = 6000, 2 * steadyParts * steadyTrips
 	window := rate * p.rtt.Seconds() / float64(p.packet) / float64(max(p.lanes, 1))
 	return min(window*window*3/4, most, trips*window) * float64(p.packet)
 }
@@ -325,10 +331,15 @@ func follows(rates []float64, ss []sample, r steady) bool {
 // sinks reports whether as many losses as r saw would, in the long run, hold the lanes to
 // windows that do not fill the link, be it full now: slow start may have left a heap of packets
 // that takes a while to drain. In the long run a lane gains between two losses what it loses at one.
-func (r steady) sinks(p bulkPath) bool {
+func (r steady) sinks(p bulkPath) bool { return r.bears(p) < 0.8*r.Rate*p.rtt.Seconds() }
+
+// falls reports whether the windows are still far above where the losses that r saw will hold them.
+func (r steady) falls(p bulkPath) bool { return r.bears(p) < 0.5*r.Rate*p.rtt.Seconds() }
+
+// bears returns the window, in bytes and of all lanes, that as many losses as r saw bear in the long run.
+func (r steady) bears(p bulkPath) float64 {
 	trips := float64(r.Span) / float64(p.rtt)
-	window := float64(p.packet) * float64(p.lanes*p.lanes) * trips / (0.3 * float64(r.Cuts))
-	return window < 0.8*r.Rate*p.rtt.Seconds()
+	return float64(p.packet) * float64(p.lanes*p.lanes) * trips / (0.3 * float64(r.Cuts))
 }
 
 // batchError returns the relative standard error of the mean of rates, as their batches say

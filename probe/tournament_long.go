@@ -26,19 +26,32 @@ const (
 	logpEvery     = 4 * time.Hour
 	// longStart is how long after the start of the agent the first may be: trains come first.
 	longStart = 15 * time.Second
+	// logpStart is the same for LogP.
+	logpStart = 2 * time.Minute
+	// longRest is how long a host rests after a long probe.
+	longRest = 5 * time.Second
 	// bulkSoon is the least time between two where the estimator lacks one, since there was none
 	// or the link has changed.
-	bulkSoon      = time.Minute
+	bulkSoon = time.Minute
+	// capacitySoon is the same for searches.
+	capacitySoon  = 5 * time.Minute
 	leastBulk     = 96 << 10 // bytes; a LAN's round trip times its rate is less than a window
 	logpTolerance = 0.05     // of what a model in the map may be off from what was measured, relative
-	capacityCost  = 6        // bulk probes that a search for the knee costs, about
+	capacityCost  = 3        // bulk probes that a search for the knee costs where one lane is enough
+	// logpPatience is how long LogP of a link between sites waits until bulk probes know it.
+	logpPatience = 30 * time.Minute
+	// firstPart is the part of the burst of a link that its first bulk probe may take; the rest is for
+	// the first trains of hosts that come later.
+	firstPart = 0.75
 )
 
 func newLinkState(now time.Time, rng *rand.Rand) *linkState {
 	soon := func() schedule {
 		return schedule{notBefore: now.Add(longStart + time.Duration(rng.Int64N(int64(longStart))))}
 	}
-	return &linkState{bulk: soon(), capacity: soon(), logp: soon()}
+	// LogP changes least, and takes two hosts' slots for longest: it waits until a grid is known.
+	later := schedule{notBefore: now.Add(logpStart + time.Duration(rng.Int64N(int64(logpStart))))}
+	return &linkState{bulk: soon(), capacity: soon(), logp: later}
 }
 
 // long returns who does the long probe with this number, of the hosts that take part of one
@@ -98,6 +111,10 @@ func (p *Prober) longs(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		p.longDone(l, err)
+		// Others' turns with this host have waited meanwhile.
+		if err := sleep(ctx, p.jitter(longRest)); err != nil {
+			return err
+		}
 	}
 }
 
@@ -106,6 +123,9 @@ func (p *Prober) nextLong() (longProbe, bool) {
 	now := time.Now()
 	round, _ := roundAt(now)
 	roster, self := p.roster(), p.cfg.Self
+	if p.young(now) {
+		return longProbe{}, false
+	}
 	for _, t := range roster.teams {
 		for _, k := range []Kind{KindBandwidth, KindCapacity, KindLogP} {
 			if !p.longDue(k, t.name, now) {
@@ -122,12 +142,25 @@ func (p *Prober) nextLong() (longProbe, bool) {
 				continue
 			}
 			l, ok := p.longTo(k, t.name, m.to)
-			if ok && (k == KindLogP || p.wanted(l, now)) {
+			if ok && p.wanted(l, now) {
 				return l, true
 			}
 		}
 	}
 	return longProbe{}, false
+}
+
+// young reports whether a host that came lately has not been measured yet: its first train must
+// not wait for a slot, which long probes hold for seconds.
+func (p *Prober) young(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, s := range p.peers {
+		if p.around.partners[name] && s.read == 0 && now.Sub(s.since) < time.Minute {
+			return true
+		}
+	}
+	return false
 }
 
 // longDue reports whether the schedule of a kind of long probe to a site has come.
@@ -149,16 +182,25 @@ func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
 	return due(l.logp)
 }
 
-// wanted reports whether the estimator has use for a bulk probe that the schedule allows.
+// wanted reports whether there is use for a long probe that the schedule allows. LogP can wait
+// where it would take the bytes that are needed to know what a flow gets.
 func (p *Prober) wanted(l longProbe, now time.Time) bool {
-	w := p.rec.wants(l.peer.Name)
-	if l.kind == KindCapacity {
-		return w == wantsCapacity
+	if l.kind == KindLogP && l.peer.site() == p.cfg.Self.site() {
+		return true
 	}
+	w := p.rec.wants(l.peer.Name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.links[l.peer.site()]
-	return s != nil && (w == wantsBulk || now.Sub(s.bulkedAt) >= bulkEvery)
+	s, q := p.links[l.peer.site()], p.peers[l.peer.Name]
+	switch {
+	case s == nil || q == nil:
+		return false
+	case l.kind == KindCapacity:
+		return w == wantsCapacity || !s.searchedAt.IsZero() && now.Sub(s.searchedAt) >= capacityEvery
+	case l.kind == KindLogP:
+		return w == wantsNothing || now.Sub(q.since) >= logpPatience
+	}
+	return w == wantsBulk || now.Sub(s.bulkedAt) >= bulkEvery
 }
 
 // longTo returns the probe of a kind to a host of site: the preferred one if it is
@@ -200,28 +242,49 @@ func (p *Prober) doLong(ctx context.Context, l longProbe) error {
 		}
 		cost = p.cfg.HourlyCap / 4
 	}
-	if err := p.capped(cost); err != nil {
+	// A quarter of the cap is left for trains, which see changes.
+	if err := p.capped(cost + max(p.cfg.HourlyCap/4, 0)); err != nil {
 		return err
 	}
-	give := func(int64, netmap.BytesPerSec) {}
+	give, u := func(int64, netmap.BytesPerSec) {}, p.longUse(l)
 	if site := l.peer.site(); site != p.cfg.Self.site() {
 		var err error
-		if give, err = p.lease(ctx, site, request{use: p.longUse(l), cost: cost}); err != nil {
+		if give, err = p.lease(ctx, site, request{use: u, cost: cost}); err != nil {
 			return err
 		}
 	}
-	bytes, _, err := p.long(ctx, l, cost*3/2, nil)
+	bytes, _, err := p.long(ctx, l, p.most(l, u, cost), nil)
 	give(bytes, 0)
 	return err
 }
 
+// most returns how many bytes a bulk probe may take. Where the link is full it ends by itself,
+// after its cost about. Where losses decide, or several lanes get more than trains can see, it takes many
+// times that to know anything, and whoever begins with it pays less for slow starts. What exceeds the
+// allowance is a debt, which delays the next.
+func (p *Prober) most(l longProbe, u use, cost int64) int64 {
+	burst := p.cfg.linkTerms().burstAt(float64(l.rate))
+	if u == first && l.kind == KindBandwidth {
+		burst *= firstPart
+	}
+	most := max(cost*3/2, int64(burst))
+	if p.cfg.HourlyCap > 0 {
+		most = min(most, p.cfg.HourlyCap/4)
+	}
+	return most
+}
+
 // longUse says which part of a link's budget a long probe draws on: the first of its kind over a
-// link as far as this host knows on the burst, so that a new grid is known soon.
+// link as far as this host knows on the burst, so that a new grid is known soon. Where it would take
+// much of that, over a slow link, it must not: the first trains of hosts would wait for hours.
 func (p *Prober) longUse(l longProbe) use {
+	if float64(l.cost()) > p.cfg.linkTerms().burstAt(float64(l.rate))/8 {
+		return again
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.links[l.peer.site()]
-	if s != nil && (l.kind == KindBandwidth && s.bulkedAt.IsZero() || l.kind == KindCapacity && !s.searched) {
+	if s != nil && (l.kind == KindBandwidth && s.bulkedAt.IsZero() || l.kind == KindCapacity && s.searchedAt.IsZero()) {
 		return first
 	}
 	return again
@@ -256,9 +319,9 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		}
 		return p.spent(l, a, err)
 	}
-	o := bulkOptions{lanes: 1, bytes: min(most, left), more: more, progress: progress}
+	o := bulkOptions{lanes: 1, bytes: min(most, left), time: maxBulkTime, more: more, progress: progress}
 	if l.kind == KindCapacity {
-		o.lanes, o.time = maxLanes, maxBulkTime
+		o.lanes = maxLanes
 	}
 	res, err := p.bulk(ctx, l.peer, o)
 	a = Answer{Bytes: res.Bytes, Loss: res.Loss}
@@ -272,7 +335,9 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		p.mu.Lock()
 		if s := p.links[l.peer.site()]; s != nil {
 			s.bulked, s.bulkedAt = l.peer.Name, time.Now()
-			s.searched = s.searched || l.kind == KindCapacity
+			if l.kind == KindCapacity {
+				s.searchedAt = s.bulkedAt
+			}
 		}
 		p.mu.Unlock()
 	}
@@ -295,7 +360,7 @@ func (p *Prober) spent(l longProbe, a Answer, err error) (int64, Answer, error) 
 
 // longDone says when the next of the kind may follow.
 func (p *Prober) longDone(l longProbe, err error) {
-	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacityEvery, KindLogP: logpEvery}[l.kind]
+	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacitySoon, KindLogP: logpEvery}[l.kind]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tally(err)

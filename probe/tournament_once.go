@@ -111,6 +111,10 @@ func (p *Prober) onceTrains(ctx context.Context, peer Peer) (int64, netmap.Bytes
 	return res.wire(), res.Bandwidth, err
 }
 
+// onceSearch is how many bytes a search for the knee on request may take at least. It ends by itself
+// where twice the lanes gain little.
+const onceSearch = 64 << 20
+
 // onceLong is one long probe with all that it needs.
 func (p *Prober) onceLong(ctx context.Context, l longProbe, progress func(string, int64)) (int64, Answer, error) {
 	cost := l.cost()
@@ -120,7 +124,11 @@ func (p *Prober) onceLong(ctx context.Context, l longProbe, progress func(string
 	if err != nil {
 		return 0, Answer{}, err
 	}
-	bytes, a, err := p.long(ctx, l, 4*cost, progress)
+	most := 4 * cost
+	if l.kind == KindCapacity { // lanes may get many times what a train saw, which is held like one flow
+		most = max(most, onceSearch)
+	}
+	bytes, a, err := p.long(ctx, l, most, progress)
 	give(bytes, 0)
 	return bytes, a, err
 }

@@ -8,7 +8,8 @@ import (
 // Suspect says that the estimate of this host's link to peer looks wrong: an exchange
 // got far less than it. The prober sends one short train there within a second or two,
 // outside the tournament and even while an exchange runs, if slots, leases and budgets
-// allow: during an exchange they allow one in 10 s a link. It does not block.
+// allow: during an exchange they allow one in 10 s a link, and a few where one was lost or has
+// found a change ([alarms]). It does not block.
 func (p *Prober) Suspect(peer string) {
 	p.mu.Lock()
 	s := p.peers[peer]
@@ -34,7 +35,7 @@ const doubtTime = 30 * time.Second
 func (p *Prober) second(ctx context.Context) error {
 	rest := time.Hour
 	for {
-		t := time.NewTimer(rest)
+		t := time.NewTimer(min(rest, newsEvery))
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -43,6 +44,7 @@ func (p *Prober) second(ctx context.Context) error {
 			t.Stop()
 		case <-t.C:
 		}
+		p.news(time.Now())
 		for {
 			var peer Peer
 			var ok bool
@@ -116,15 +118,19 @@ func (p *Prober) judged(peer Peer, err error) {
 }
 
 // alarm reports whether a second opinion of peer is let in during an exchange here: one
-// of its site in 10 s.
+// of its site in a second, and few in 10 s. The keeper of its site is stricter; this is for those
+// whose keeper is not.
 func (p *Prober) alarm(peer string) bool {
 	site := p.siteOf(peer)
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if site == "" || now.Sub(p.alarmed[site]) < urgentGap {
+	a := p.alarmed[site]
+	if site == "" || a.wait(now) > 0 {
 		return false
 	}
-	p.alarmed[site] = now
+	a.grant(now)
+	a.next = now.Add(time.Second)
+	p.alarmed[site] = a
 	return true
 }

@@ -180,7 +180,7 @@ func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
 		}
 		return err
 	}
-	took, rate, err := p.attempt(ctx, peer, u, func() bool { return true })
+	took, rate, err := p.attempt(ctx, peer, u, func() bool { return !p.curbed() })
 	give(took, rate)
 	if errors.As(err, new(*BusyError)) {
 		return &peerBusyError{err}
@@ -280,7 +280,7 @@ func (p *Prober) session(ctx context.Context, peer Peer, u use) (res result, aga
 	ask := message{Op: opTrain, Count: p.length(peer, u), Urgent: u == urgent}
 	inside := peer.site() == p.cfg.Self.site()
 	// A second opinion during an exchange is one short train.
-	more := func() bool { return !p.cfg.Busy() }
+	more := func() bool { return !p.cfg.Busy() && !p.curbed() }
 	res, err = initiate(ctx, s, ask, sender(ctx, p.cfg.Endpoint, s.Peer.Addr), more)
 	p.charge(res.wire())
 	p.mu.Lock()
@@ -298,7 +298,7 @@ func (p *Prober) session(ctx context.Context, peer Peer, u use) (res result, aga
 		}
 		return res, false, fmt.Errorf("trains: %w", err)
 	}
-	again = p.rec.trains(peer.Name, res)
+	again = p.rec.trains(peer.Name, peer.site(), res)
 	p.note(peer, res)
 	p.cfg.Log.Debug("measured", "peer", peer.Name, "mbps", res.Bandwidth.Mbps(), "spread", res.Spread,
 		"trains", res.Trains, "bytes", res.Bytes, "shaped", res.Shaped, "limited", res.Limited)
@@ -340,7 +340,7 @@ func (p *Prober) whileIdle(ctx context.Context) (_ context.Context, stop func())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		yieldWhen(ctx, func() bool { return !p.cfg.Busy() }, cancel)
+		yieldWhen(ctx, func() bool { return !p.cfg.Busy() && !p.curbed() }, cancel)
 	}()
 	return ctx, func() { cancel(nil); <-done }
 }

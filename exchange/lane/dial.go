@@ -44,19 +44,24 @@ func (t target) String() string {
 }
 
 func (e *Endpoint) openAt(ctx context.Context, t target, k StreamKind) (*Stream, error) {
-	for retried := false; ; retried = true {
+	for retried := false; ; {
 		l, err := e.connect(ctx, t)
 		if err != nil {
 			return nil, fmt.Errorf("connect to %v: %w", t, err)
 		}
+		if !e.reserve(l) {
+			continue // it is being closed since, and would not be found again
+		}
 		s, err := open(ctx, l.conn, l.peer, k)
 		if err == nil {
+			e.opened(l, s.Context())
 			return s, nil
 		}
 		// The connection has ended between the two. Once may be coincidence.
 		if retried || ctx.Err() != nil || !errors.Is(err, net.ErrClosed) {
 			return nil, fmt.Errorf("open stream to %s: %w", l.peer.Name, err)
 		}
+		retried = true
 		<-l.up.Done() // its streams end a moment earlier; until then it would be found again
 	}
 }

@@ -17,7 +17,8 @@
 // restart of the peer that is the one it has just made, whether or not the loss of the
 // older one was noticed yet; two ends that dial each other at once keep both
 // connections, and each opens streams on the one it saw last. No connection is ever
-// closed because another exists: there may be streams on it. The lanes above 0 belong to
+// closed because another exists: there may be streams on it. One that neither end has a use for
+// is closed when both have said so ([Endpoint.CloseIdle]). The lanes above 0 belong to
 // the end that dialed them; the other end only accepts streams there. Each is dialed from a
 // socket of its own ([Config.OpenSocket]) to the peer's one socket, so that a network that
 // holds, queues or routes by flow takes it for a flow; who has no more use for such lanes

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/quic-go/quic-go"
 )
@@ -21,13 +22,14 @@ type link struct {
 	peer   Peer            // Addr is where it was when they met
 	lane   int             // accepted ones above 0 are all 1: their number is the dialer's own business
 	dialed bool
+	use    use
 }
 
 func newLink(conn *quic.Conn, lane int, dialed bool) *link {
 	return &link{
 		conn: conn, up: conn.Context(),
 		peer: Peer{Name: memberName(conn.ConnectionState().TLS), Addr: conn.RemoteAddr()},
-		lane: lane, dialed: dialed,
+		lane: lane, dialed: dialed, use: use{last: time.Now()},
 	}
 }
 
@@ -35,7 +37,9 @@ func newLink(conn *quic.Conn, lane int, dialed bool) *link {
 func (l *link) cause() error { return context.Cause(l.up) }
 
 // usable reports whether this end opens streams on l.
-func (l *link) usable() bool { return l.up.Err() == nil && (l.lane == 0 || l.dialed) }
+func (l *link) usable() bool {
+	return l.up.Err() == nil && (l.lane == 0 || l.dialed) && !l.use.retiring
+}
 
 // A target is whom to reach: a member by name, wherever it is; or, without a name,
 // whoever is at addr.

@@ -87,7 +87,7 @@ func (e *Endpoint) serve(l *link) {
 			break
 		}
 		s := &Stream{Stream: qs, Peer: l.peer, Local: l.conn.LocalAddr(), conn: l.conn}
-		if !e.start(func() { e.dispatch(s) }) {
+		if !e.start(func() { e.dispatch(l, s) }) {
 			break
 		}
 	}
@@ -100,13 +100,18 @@ func (e *Endpoint) serve(l *link) {
 }
 
 // dispatch hands a member's stream to who handles its kind.
-func (e *Endpoint) dispatch(s *Stream) {
+func (e *Endpoint) dispatch(l *link, s *Stream) {
 	kind, err := readKind(s)
+	if err == nil && kind == StreamIdle {
+		e.answerIdle(l, s)
+		return
+	}
 	h := e.streams[kind]
 	if err != nil || h == nil || kind == StreamJoin {
 		s.Abort()
 		return
 	}
+	e.opened(l, s.Context())
 	h(s.conn.Context(), s)
 }
 

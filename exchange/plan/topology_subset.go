@@ -41,15 +41,15 @@ func (t *Topology) Covers(hosts []string) bool {
 // the site is taken to pass the first switch of t: files do not say where the router is.
 //
 // It returns an error if a host of t is not in the network.
-func (net *Network) AddTree(t *Topology, rate netmap.BytesPerSec) error {
+func (n *Network) AddTree(t *Topology, rate netmap.BytesPerSec) error {
 	if r, ok := t.Bandwidth(); ok {
 		rate = r
 	}
 	if !(rate > 0) {
 		return fmt.Errorf("switch tree of %d hosts: neither declared nor measured how fast its links are", len(t.hosts))
 	}
-	at := make(map[string]int, len(net.Hosts))
-	for i, h := range net.Hosts {
+	at := make(map[string]int, len(n.Hosts))
+	for i, h := range n.Hosts {
 		at[h] = i
 	}
 	for _, h := range t.hosts {
@@ -62,12 +62,12 @@ func (net *Network) AddTree(t *Topology, rate netmap.BytesPerSec) error {
 		if t.parent[v] < 0 {
 			continue
 		}
-		below := make([]bool, len(net.Hosts))
+		below := make([]bool, len(n.Hosts))
 		for h, name := range t.hosts {
 			below[at[name]] = t.under(h, v)
 		}
 		var under, over []int
-		for h := range net.Hosts {
+		for h := range n.Hosts {
 			if below[h] {
 				under = append(under, h)
 			} else {
@@ -78,7 +78,7 @@ func (net *Network) AddTree(t *Topology, rate netmap.BytesPerSec) error {
 			continue
 		}
 		up, down := t.name(v), t.name(t.parent[v])
-		net.Trunks = append(net.Trunks,
+		n.Trunks = append(n.Trunks,
 			Trunk{From: down, To: up, Rate: rate, Behind: under},
 			Trunk{From: up, To: down, Rate: rate, Behind: over})
 	}

@@ -275,7 +275,7 @@ func judgeWobble(of []Reading) Line {
 func judgeCost(of []Reading) Line {
 	l := Line{What: "what probes cost an exchange", Bound: "1 %"}
 	l.Detail.Head = []string{"grid", "seed", "exchanges", "mean with probes", "mean without", "cost"}
-	l.Detail.Note = "The same allgathers one after the other with the same seed, with agents that probe and with agents that stop after their first measurements. The error is that of the mean of the differences."
+	l.Detail.Note = "The same allgathers one after the other with the same seed, with agents that probe and with agents whose probers stop when the first begins. The error is that of the mean of the differences."
 	var cost []float64
 	for _, r := range of {
 		on, off := r.Got["on"], r.Got["off"]

@@ -61,6 +61,9 @@ func (raw *Raw) measure(ctx context.Context, cells []Cell) error {
 	err = cmd.Wait()
 	raw.Date, raw.Seconds = time.Now().UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds()
 	switch {
+	case ctx.Err() != nil && len(raw.Readings) > 0: // what was measured until then is worth having
+		raw.Missing = len(cells) - len(raw.Readings)
+		fmt.Fprintf(os.Stderr, "interrupted: %d of %d cells are missing\n", raw.Missing, len(cells))
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case len(raw.Readings) < len(cells):

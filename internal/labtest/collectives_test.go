@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	"github.com/gridagent/gridagent/internal/e2e/e2etest"
+	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
 // TestCollectives runs both collectives from files, with two ranks on one host, and counts what
-// crosses into each site.
+// crosses into each site; then gridagent bench times both.
 func TestCollectives(t *testing.T) {
 	c := newCluster(t, "collectives", "testdata/three.yaml")
-	succeed(t, c.client(t, "b0", "map", "--wait", "1m"))
+	g := load(t, c.file)
+	c.waitMap(t, "b0")
 	at := append([]string{"a0"}, c.of()...)
 	n := len(at)
 	ranksIn := make(map[string]int)
@@ -25,47 +27,102 @@ func TestCollectives(t *testing.T) {
 			sizes[i] = size + i // no two alike: a swap shows in the lengths, too
 		}
 		in, out := e2etest.Random(t, seed, sizes...), e2etest.Files(t, n)
-		before := c.stats(t)
-		rep := finish(t, "allgather", c.ranks(t, "allgather", "gather", at, in, out, "-o", "json"), out, repeat(in, n))
-		c.checkReport(t, rep, n)
-		for site, inside := range ranksIn {
-			c.crossed(t, before, site, (n-inside)*size)
+		into := make(map[string]int64)
+		for site := range ranksIn {
+			for r, name := range at {
+				if c.node(name).Site != site {
+					into[site] += int64(sizes[r])
+				}
+			}
 		}
+		before := c.stats(t)
+		reports := finish(t, "allgather", c.ranks(t, "allgather", "gather", at, in, out, "-o", "json"), out, repeat(in, n))
+		c.checkReports(t, g, at, reports, into)
+		c.checkCrossings(t, before, at, reports, into, size)
 	})
 	t.Run("alltoall", func(t *testing.T) {
 		const seed, size = 12, 48 << 10
 		in, want := e2etest.Cut(t, seed, n, func(int, int) int { return size })
 		out := e2etest.Files(t, n)
-		before := c.stats(t)
-		rep := finish(t, "alltoall", c.ranks(t, "alltoall", "all", at, in, out, "-o", "json"), out, want)
-		c.checkReport(t, rep, n)
+		into := make(map[string]int64)
 		for site, inside := range ranksIn {
-			c.crossed(t, before, site, (n-inside)*inside*size)
+			into[site] = int64((n - inside) * inside * size)
 		}
+		before := c.stats(t)
+		reports := finish(t, "alltoall", c.ranks(t, "alltoall", "all", at, in, out, "-o", "json"), out, want)
+		c.checkReports(t, g, at, reports, into)
+		c.checkCrossings(t, before, at, reports, into, size)
 	})
+	t.Run("bench", c.timeBoth)
 }
 
-func (c *cluster) checkReport(t *testing.T, r *report, ranks int) {
-	t.Helper()
-	if r.Ranks != ranks || r.Hosts != len(c.nodes) {
-		t.Errorf("report of %d ranks on %d hosts, want %d on %d", r.Ranks, r.Hosts, ranks, len(c.nodes))
+// trueBound returns how many seconds it takes at least until into[X] bytes are in each site X of a grid:
+// no schedule is faster than the links into X carry them. They carry IP packets, so this holds of
+// payload all the more, and without any tolerance. The bound that a report brings is that of the agents'
+// map, which may be off.
+func trueBound(g *gridfile.Grid, into map[string]int64) (seconds float64) {
+	for site, bytes := range into {
+		var rate float64
+		for _, l := range g.WAN {
+			if g.Sites[l.To].Name == site {
+				rate += float64(l.Capacity)
+			}
+		}
+		seconds = max(seconds, float64(bytes)/rate)
 	}
-	// The bound is that of the map, which may be off.
-	if r.BoundRatio < 1-pairTolerance {
-		t.Errorf("it took %.2f s, less than the bound, %.2f s", r.Seconds, r.BoundSeconds)
+	return seconds
+}
+
+// checkReports compares the reports of ranks at hosts with what the grid file allows.
+func (c *cluster) checkReports(t *testing.T, g *gridfile.Grid, at []string, reports []*report, into map[string]int64) {
+	t.Helper()
+	bound := trueBound(g, into)
+	took := slowest(reports)
+	t.Logf("%.2f × the bound of the grid file, %.2f s", took/bound, bound)
+	if took < bound {
+		t.Errorf("it took %.2f s, less than the bound of the grid file, %.2f s", took, bound)
+	}
+	for r, rep := range reports {
+		if rep.Ranks != len(at) || rep.Hosts != len(c.nodes) {
+			t.Errorf("rank %d: report of %d ranks on %d hosts, want %d on %d", r, rep.Ranks, rep.Hosts, len(at), len(c.nodes))
+		}
 	}
 }
 
-// Around the payload are headers (4.8 % of it), acknowledgements of what went the other way, what was
-// lost in full queues, heartbeats and probes. Were a block to cross twice, it would be 100 %.
-const around = 0.35
+// What crosses beside the payload, as a share of it: headers (4.8 %), acknowledgements of what goes the
+// other way, heartbeats, pings and probes, 7 to 12 % in all; and what is sent again: packets that full queues
+// dropped elsewhere than on the last link, and packets that came late because this machine
+// was busy, which is the most part of this and bounded only against a run away.
+const around = 0.75
 
-// crossed checks that payload bytes have come into a site since before, about once.
-func (c *cluster) crossed(t *testing.T, before *stats, site string, payload int) {
+// checkCrossings checks that blocks have come into each site once: by what the agents of its hosts
+// report to have received from others, each chunk counted once, in which a second crossing of the
+// smallest block shows whole; and that the links themselves have carried at least that since before,
+// and not much more.
+func (c *cluster) checkCrossings(t *testing.T, before *stats, at []string, reports []*report, into map[string]int64, smallest int64) {
 	t.Helper()
-	got := (c.stats(t).into(site) - before.into(site)) / float64(payload)
-	t.Logf("%.3f × the blocks for site %s, %d bytes, have crossed into it", got, site, payload)
-	if got < 1 || got > 1+around {
-		t.Errorf("site %s: %.3f × its blocks have crossed into it, want 1 to %v", site, got, 1+around)
+	after := c.stats(t)
+	for site, bytes := range into {
+		var received int64
+		seen := make(map[string]bool)
+		for r, name := range at {
+			if seen[name] || c.node(name).Site != site {
+				continue
+			}
+			seen[name] = true // ranks of one host have the same report
+			for _, peer := range reports[r].Peers {
+				if c.node(peer.Host).Site != site {
+					received += peer.Received
+				}
+			}
+		}
+		carried := (after.into(site) - before.into(site)) / float64(bytes)
+		t.Logf("site %s: %d bytes of blocks must come in, %d have; the links in have carried %.3f × that", site, bytes, received, carried)
+		if received < bytes || received >= bytes+smallest {
+			t.Errorf("site %s: blocks of %d bytes have come in for %d: not each of them once", site, received, bytes)
+		}
+		if carried < 1 || carried > 1+around {
+			t.Errorf("site %s: the links in have carried %.3f × its blocks, want 1 to %v", site, carried, 1+around)
+		}
 	}
 }

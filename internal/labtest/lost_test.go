@@ -17,7 +17,7 @@ const promptly = 10 * time.Second
 // TestAgentKilled ends an agent in the middle of an allgather, and brings it back.
 func TestAgentKilled(t *testing.T) {
 	c := newCluster(t, "killed", "testdata/three.yaml")
-	succeed(t, c.client(t, "b0", "map", "--wait", "1m"))
+	c.waitMap(t, "b0")
 	const victim = "b1"
 	at := c.of()
 	out := e2etest.Files(t, len(at))
@@ -50,7 +50,7 @@ func TestAgentKilled(t *testing.T) {
 // TestPartitionHeals cuts a site off in the middle of an allgather.
 func TestPartitionHeals(t *testing.T) {
 	c := newCluster(t, "partition", "testdata/three.yaml")
-	succeed(t, c.client(t, "b0", "map", "--wait", "1m"))
+	c.waitMap(t, "b0")
 	at := c.of()
 	out := e2etest.Files(t, len(at))
 	ps := c.ranks(t, "allgather", "split", at, e2etest.Sparse(t, len(at), 2<<20), out)

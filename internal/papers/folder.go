@@ -177,6 +177,9 @@ func (f *folder) index() error {
 		}
 	}
 	fmt.Fprintf(readme, "\nTo measure all of it took %s of wall clock.\n", minutes(took))
+	if _, err := os.Stat(f.file("probes.md")); err == nil { // written by scripts/bench probes, not here
+		readme.WriteString("\nNot of a paper: [probes](probes.md), how true the agents' network map is, and what keeping it so costs.\n")
+	}
 	readme.WriteString(readmeTail)
 	fmt.Fprintf(agreement, "## All together\n\n%d findings agree, %d partly, %d differ.\n", total[0], total[1], total[2])
 	if err := f.write("README.md", readme.Bytes()); err != nil {

@@ -14,6 +14,9 @@
 //	                       by a tree of hashes and each takes what it lacks (sync.go, tree.go)
 //	Partners               whom to compare with: few hosts, mostly near ones
 //
+// What nobody measured is guessed from what is like it: [Predict] fills gaps, [Freshen]
+// corrects pairs whose link has changed since. Both are for plans, and mark what they fill in.
+//
 // Of each reporter a map keeps the last full batch and those after it, as signed (batch.go),
 // so a relay can withhold the newest and nothing else. What lies is bounded: values are
 // range-checked, a reporter's rows and batches are counted, one that contradicts most of its

@@ -27,6 +27,8 @@ var (
 	ErrAbsurd = errors.New("absurd estimate")
 	// ErrSignature: a batch is not signed by the host that it names.
 	ErrSignature = errors.New("bad signature")
+	// ErrTwoFaced: a host has signed two batches of one version that differ.
+	ErrTwoFaced = errors.New("signed two different batches of one version")
 )
 
 // MapConfig says whose map it is, how much it may hold and whom it believes.

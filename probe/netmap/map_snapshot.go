@@ -27,8 +27,28 @@ func (m *Map) Lookup(from, to string, now time.Time) (Estimate, bool) {
 		return Estimate{}, false
 	}
 	doubted := m.lookForSuspects(now).names
-	e := believe(m.estimate(from, peer{to, sent}), m.estimate(to, peer{from, received}), doubted[from], doubted[to], now)
+	e := m.belief(from, to, doubted, now)
 	return e, e.Known != 0
+}
+
+// belief returns what is believed of from→to where some hosts are doubted. The caller holds the lock.
+func (m *Map) belief(from, to string, doubted map[string]bool, now time.Time) Estimate {
+	e := believe(m.estimate(from, peer{to, sent}), m.estimate(to, peer{from, received}), doubted[from], doubted[to], now)
+	if doubted[from] && !doubted[to] {
+		e = e.roundTripOf(m.estimate(to, peer{from, sent}))
+	}
+	return e
+}
+
+// roundTripOf returns e with the latency that the other end has found, if it has: both
+// are half of the same round trip.
+func (e Estimate) roundTripOf(back Estimate) Estimate {
+	measured := e.Measured
+	if e.Known != 0 {
+		e = e.overlay(back.only(FieldLatency | FieldVariation))
+		e.Measured = measured
+	}
+	return e
 }
 
 // Claimed returns what from itself reports of from→to, whatever others say, and whether it
@@ -78,11 +98,19 @@ func (m *Map) Snapshot(hosts []Host, now time.Time) *Snapshot {
 	}
 	slices.SortFunc(s.models, func(a, b modelRow) int { return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.site, b.site)) })
 	for at, e := range fromSender {
-		s.est[at] = believe(e, fromReceiver[at], doubted[own[at/n].Name], doubted[own[at%n].Name], now)
+		i, j := at/n, at%n
+		s.est[at] = believe(e, fromReceiver[at], doubted[own[i].Name], doubted[own[j].Name], now)
+		if doubted[own[i].Name] && !doubted[own[j].Name] {
+			s.est[at] = s.est[at].roundTripOf(fromSender[j*n+i])
+		}
 	}
 	for at, e := range fromReceiver {
 		if _, both := fromSender[at]; !both {
-			s.est[at] = believe(Estimate{}, e, doubted[own[at/n].Name], doubted[own[at%n].Name], now)
+			i, j := at/n, at%n
+			s.est[at] = believe(Estimate{}, e, doubted[own[i].Name], doubted[own[j].Name], now)
+			if doubted[own[i].Name] && !doubted[own[j].Name] {
+				s.est[at] = s.est[at].roundTripOf(fromSender[j*n+i])
+			}
 		}
 	}
 	return s

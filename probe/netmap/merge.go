@@ -27,7 +27,9 @@ func (m *Map) merge(sender string, in []signed, now time.Time) (taken int, err e
 	return taken, err
 }
 
-// take merges one batch. It is verified without the lock: that takes a while.
+// take merges one batch. What is told is what came first: a reporter that signs two batches of
+// one version tells hosts different things, which concerns its own pairs only, and is named as soon
+// as the two meet. The batch is verified without the lock: that takes a while.
 func (m *Map) take(sender string, s signed, now time.Time) (bool, error) {
 	b, rest, err := m.read(s.raw)
 	if err != nil {
@@ -38,8 +40,11 @@ func (m *Map) take(sender string, s signed, now time.Time) (bool, error) {
 		return false, nil // it comes again once gossip knows the host
 	}
 	credential, ok := m.wants(b)
+	other := false
 	if !ok {
-		return false, nil
+		if credential, other = m.contests(b); !other {
+			return false, nil
+		}
 	}
 	author := sender
 	if m.cfg.Verify != nil {
@@ -47,6 +52,9 @@ func (m *Map) take(sender string, s signed, now time.Time) (bool, error) {
 			return false, m.blame(sender, now, fmt.Errorf("rows of %s: %w: %w", b.reporter, ErrSignature, err))
 		}
 		author = b.reporter
+	}
+	if other {
+		return false, m.blame(author, now, fmt.Errorf("rows of %s: %w", b.reporter, ErrTwoFaced))
 	}
 	if ceiling := versionAt(now.Add(m.cfg.MaxSkew)); b.version > ceiling {
 		return false, m.blame(author, now, fmt.Errorf("rows of %s of %v, or this host's clock is slow: %w", b.reporter,
@@ -98,6 +106,27 @@ func (m *Map) follows(b *batch) (credential []byte, ok bool) {
 		return nil, false // old, or there is a gap before it, which the next exchange fills
 	}
 	return r.chain[0].credential, true
+}
+
+// contests reports whether the map holds another batch of b's reporter with b's version, and
+// which credential must have signed b for the reporter to be the one who made both.
+func (m *Map) contests(b *batch) (credential []byte, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.reports[b.reporter]
+	if r == nil {
+		return nil, false
+	}
+	for _, held := range r.chain {
+		if held.version != b.version || bytes.Equal(held.raw, b.raw) {
+			continue
+		}
+		if b.full() {
+			return b.credential, true
+		}
+		return r.chain[0].credential, true
+	}
+	return nil, false
 }
 
 // admit makes b part of the map.

@@ -553,6 +553,53 @@ func TestRelaysCannotForge(t *testing.T) {
 	}
 }
 
+// A host that signs two batches of one version is named by whoever sees both. The first is kept, and
+// the same one again, or an old one, is no fault of anybody.
+func TestTwoFacedHostIsNamed(t *testing.T) {
+	made := func(mbps float64, v, prev Version) signed {
+		b := &batch{reporter: "liar", version: v, prev: prev, entries: []entry{says("victim", sent, bandwidthOf(mbps, t0))}}
+		if b.full() {
+			b.credential = []byte("cert liar")
+		}
+		if err := b.encode(); err != nil {
+			t.Fatal(err)
+		}
+		sig, _ := seal("liar")(b.raw)
+		return signed{b.raw, sig}
+	}
+	v := versionAt(t0)
+	for name, full := range map[string]bool{"full": true, "delta": false} {
+		m := signedMap(t, "victim")
+		first := []signed{made(10, v, 0), made(20, v+1, v)}
+		if n, err := m.merge("relay", first, t0); n != 2 || err != nil {
+			t.Fatal(name, n, err)
+		}
+		replay := append([]signed{made(5, v-1, 0)}, first...) // replays: old ones, and those it has
+		if n, err := m.merge("relay", replay, t0); n != 0 || err != nil || len(m.Warnings(t0)) != 0 {
+			t.Errorf("%s: replays: %d taken, %v, warnings %q", name, n, err, m.Warnings(t0))
+		}
+		other := made(1000, v+1, v)
+		if full {
+			other = made(1000, v+1, 0)
+		}
+		forged := signed{other.raw, slices.Clone(other.sig)}
+		forged.sig[len(forged.sig)-1] ^= 1
+		if _, err := m.merge("relay", []signed{forged}, t0); !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: a forged second face: %v", name, err)
+		}
+		if n, err := m.merge("other", []signed{other}, t0); n != 0 || !errors.Is(err, ErrTwoFaced) {
+			t.Errorf("%s: a second face: %d taken, %v", name, n, err)
+		}
+		if e, _ := m.Lookup("liar", "victim", t0); e.Bandwidth != 20*Mbps {
+			t.Errorf("%s: believed %v Mbit/s", name, e.Bandwidth.Mbps())
+		}
+		w := m.Warnings(t0)
+		if len(w) != 2 || !strings.Contains(w[0], "host liar") || !strings.Contains(w[1], "host relay") {
+			t.Errorf("%s: warnings %q, want the liar and who forged its signature", name, w)
+		}
+	}
+}
+
 // Every method at once, for the race detector.
 func TestMapConcurrently(t *testing.T) {
 	a, b := signedMap(t, "a"), signedMap(t, "b")

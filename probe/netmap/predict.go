@@ -34,11 +34,16 @@ func alike(latency time.Duration) (low, high time.Duration) {
 // predictions neither change nor count. A pair without latency, or without a like pair,
 // stays unknown.
 //
+// What several lanes get, and how many it takes, is searched for between one pair of two sites at a
+// time. Any other pair of them with a bandwidth gets the medians of the like pairs that know it,
+// measured or not itself: it is of the link. Inside a site there is nothing to predict.
+//
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
 func Predict(s *Snapshot) *Snapshot {
 	type direction struct{ from, to string }
 	measured := map[direction][]sample{}
 	missing := map[direction][]sample{}
+	searched := map[direction][]sample{} // capacities
 	n := s.N()
 	est := slices.Clone(s.est)
 	for i := range n {
@@ -55,6 +60,9 @@ func Predict(s *Snapshot) *Snapshot {
 			case e.Source != SourcePredicted:
 				measured[d] = append(measured[d], p)
 			}
+			if d.from != d.to && e.Source != SourcePredicted && e.Has(FieldCapacity|FieldLanes) {
+				searched[d] = append(searched[d], sample{at: i*n + j, latency: e.Latency, bandwidth: e.Capacity, lanes: e.Lanes})
+			}
 		}
 	}
 	for d, gaps := range missing { // directions do not touch each other: order is free
@@ -62,12 +70,48 @@ func Predict(s *Snapshot) *Snapshot {
 			est[at] = est[at].predicted(bandwidth)
 		}
 	}
+	gaps := map[direction][]sample{}
+	for at, e := range est {
+		d := direction{s.hosts[at/n].Site, s.hosts[at%n].Site}
+		if e.lacksCapacity() && len(searched[d]) > 0 {
+			gaps[d] = append(gaps[d], sample{at: at, latency: e.Latency})
+		}
+	}
+	for d, g := range gaps {
+		capacities := medians(searched[d], g)
+		for at, lanes := range medians(lanesOf(searched[d]), g) {
+			est[at] = est[at].shared(capacities[at], lanes)
+		}
+	}
 	return s.with(est)
+}
+
+// lacksCapacity reports whether e is of a pair whose capacity can be predicted from its like.
+func (e Estimate) lacksCapacity() bool {
+	return e.Has(FieldLatency|FieldBandwidth) && !e.Has(FieldCapacity) && !e.Has(FieldLanes)
+}
+
+// shared returns e with what like pairs know of their link: the capacity, which is no less than what one
+// lane gets, and the lanes that reach it.
+func (e Estimate) shared(capacity, lanes BytesPerSec) Estimate {
+	e.Capacity, e.Lanes = max(capacity, e.Bandwidth), int(lanes+0.5)
+	e.Known |= FieldCapacity | FieldLanes
+	return e
+}
+
+// lanesOf returns searched with the numbers of lanes in the place of rates.
+func lanesOf(searched []sample) []sample {
+	out := slices.Clone(searched)
+	for i := range out {
+		out[i].bandwidth = BytesPerSec(out[i].lanes)
+	}
+	return out
 }
 
 // A Predictor answers what [Predict] would for one pair at a time, from a map of any size.
 type Predictor struct {
 	measured map[[2]string][]sample // by the sites of sender and receiver; by latency
+	searched map[[2]string][]sample // of them those whose bandwidths are capacities
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host.
@@ -75,7 +119,7 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}}
 	doubted := m.lookForSuspects(now).names
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -86,10 +130,13 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 			if e.kind == received && m.find(from, peer{to, sent}) != nil {
 				return // seen at the sender
 			}
-			b := believe(m.estimate(from, peer{to, sent}), m.estimate(to, peer{from, received}), doubted[from], doubted[to], now)
+			b := m.belief(from, to, doubted, now)
 			if b.Has(FieldLatency | FieldBandwidth) {
 				d := [2]string{sites[from], sites[to]}
 				p.measured[d] = append(p.measured[d], sample{at: len(p.measured[d]), latency: b.Latency, bandwidth: b.Bandwidth})
+				if d[0] != d[1] && b.Has(FieldCapacity|FieldLanes) {
+					p.searched[d] = append(p.searched[d], sample{latency: b.Latency, bandwidth: b.Capacity, lanes: b.Lanes})
+				}
 			}
 		})
 	}
@@ -99,24 +146,38 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	return p
 }
 
-// Fill returns e, of a pair between hosts of two sites, with its bandwidth predicted if it
-// has a latency and no bandwidth, and like pairs were measured.
+// Fill returns e, of a pair between hosts of two sites, with its bandwidth and its capacity predicted
+// as [Predict] does it.
 func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
-	if e.Has(FieldBandwidth) || !e.Has(FieldLatency) {
-		return e
+	d := [2]string{fromSite, toSite}
+	if e.Has(FieldLatency) && !e.Has(FieldBandwidth) {
+		if b, ok := medianOf(p.measured[d], e.Latency); ok {
+			e = e.predicted(b)
+		}
 	}
-	low, high := alike(e.Latency)
+	if e.lacksCapacity() {
+		if lanes, ok := medianOf(lanesOf(p.searched[d]), e.Latency); ok {
+			capacity, _ := medianOf(p.searched[d], e.Latency)
+			e = e.shared(capacity, lanes)
+		}
+	}
+	return e
+}
+
+// medianOf returns the median of the samples that are alike to latency; ok is false if there are none.
+func medianOf(samples []sample, latency time.Duration) (_ BytesPerSec, ok bool) {
+	low, high := alike(latency)
 	var like []BytesPerSec
-	for _, s := range p.measured[[2]string{fromSite, toSite}] {
+	for _, s := range samples {
 		if s.latency >= low && s.latency <= high {
 			like = append(like, s.bandwidth)
 		}
 	}
 	if len(like) == 0 {
-		return e
+		return 0, false
 	}
 	slices.Sort(like)
-	return e.predicted(median(like))
+	return median(like), true
 }
 
 // predicted returns e with bandwidth b, marked as a guess.
@@ -146,7 +207,7 @@ func PredictionError(s *Snapshot) (median, p90 float64, n int) {
 				continue
 			}
 			d := [2]string{s.hosts[i].Site, s.hosts[j].Site}
-			byDirection[d] = append(byDirection[d], sample{i*s.N() + j, e.Latency, e.Bandwidth})
+			byDirection[d] = append(byDirection[d], sample{at: i*s.N() + j, latency: e.Latency, bandwidth: e.Bandwidth})
 		}
 	}
 	var errs []float64
@@ -172,6 +233,7 @@ type sample struct {
 	at        int
 	latency   time.Duration
 	bandwidth BytesPerSec
+	lanes     int // of a capacity
 }
 
 // medians returns, by place, the median bandwidth of the samples that are alike to each of

@@ -36,8 +36,35 @@ func predictSlowly(s *Snapshot, i, j int) (BytesPerSec, bool) {
 	return like[(k-1)/2] + (like[k/2]-like[(k-1)/2])/2, true
 }
 
+// capacitySlowly is what Predict does to e, of i→j, once its bandwidth is known.
+func capacitySlowly(s *Snapshot, i, j int, e Estimate) Estimate {
+	if i == j || s.Host(i).Site == s.Host(j).Site || !e.Has(FieldLatency|FieldBandwidth) || e.Has(FieldCapacity) || e.Has(FieldLanes) {
+		return e
+	}
+	var capacities, lanes []BytesPerSec
+	for a := range s.N() {
+		for b := range s.N() {
+			o := s.Estimate(a, b)
+			if s.Host(a).Site != s.Host(i).Site || s.Host(b).Site != s.Host(j).Site || o.Source == SourcePredicted || !o.Has(FieldLatency|FieldCapacity|FieldLanes) {
+				continue
+			}
+			if low, high := alike(e.Latency); o.Latency >= low && o.Latency <= high {
+				capacities, lanes = append(capacities, o.Capacity), append(lanes, BytesPerSec(o.Lanes))
+			}
+		}
+	}
+	if len(lanes) == 0 {
+		return e
+	}
+	slices.Sort(capacities)
+	slices.Sort(lanes)
+	e.Capacity, e.Lanes = max(median(capacities), e.Bandwidth), int(median(lanes)+0.5)
+	e.Known |= FieldCapacity | FieldLanes
+	return e
+}
+
 func TestPredictAgreesWithThePlainVersion(t *testing.T) {
-	filled, left := 0, 0
+	filled, left, shared := 0, 0, 0
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		n := 1 + rng.IntN(14)
@@ -47,6 +74,9 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 			s.est[i].Bandwidth = BytesPerSec(1+rng.IntN(5)) * Mbps
 			if rng.IntN(8) == 0 {
 				s.est[i].Source = SourcePredicted
+			}
+			if rng.IntN(3) > 0 {
+				s.est[i].Known &^= FieldCapacity | FieldLanes
 			}
 			s.est[i] = s.est[i].clean()
 		}
@@ -58,13 +88,14 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 		for i := range n {
 			for j := range n {
 				got, was := p.Estimate(i, j), s.Estimate(i, j)
+				want := was
 				if i == j || was.Has(FieldBandwidth) {
-					if got != was {
-						t.Fatalf("seed %d: %d→%d was known: %+v became %+v", seed, i, j, was, got)
+					want = capacitySlowly(s, i, j, want)
+					if got != want {
+						t.Fatalf("seed %d: %d→%d was known: %+v became %+v, want %+v", seed, i, j, was, got, want)
 					}
 					continue
 				}
-				want := was
 				if b, ok := predictSlowly(s, i, j); ok {
 					want.Bandwidth, want.Source = b, SourcePredicted
 					want.Known |= FieldBandwidth
@@ -72,14 +103,18 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 				} else {
 					left++
 				}
+				want = capacitySlowly(s, i, j, want)
 				if got != want {
 					t.Fatalf("seed %d: %d→%d is %+v, want %+v", seed, i, j, got, want)
+				}
+				if want.Has(FieldCapacity) && !was.Has(FieldCapacity) {
+					shared++
 				}
 			}
 		}
 	}
-	if filled < 1000 || left < 1000 {
-		t.Fatalf("only %d filled and %d left: the test tries too little", filled, left)
+	if filled < 1000 || left < 1000 || shared < 200 {
+		t.Fatalf("only %d filled, %d left and %d capacities: the test tries too little", filled, left, shared)
 	}
 }
 
@@ -108,6 +143,10 @@ func TestPredictorAgreesWithPredict(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				e.Known |= FieldBandwidth
 				e.Bandwidth, e.Source = BytesPerSec(1+rng.IntN(1e6)), SourceProbed
+				if rng.IntN(3) == 0 {
+					e.Known |= FieldCapacity | FieldLanes
+					e.Capacity, e.Lanes = e.Bandwidth*BytesPerSec(1+rng.IntN(9)), 1+rng.IntN(9)
+				}
 			}
 			if rng.IntN(4) == 0 {
 				return Estimate{}

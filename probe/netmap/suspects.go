@@ -15,13 +15,23 @@ import (
 // within contraryAge, and neither may be outdated beside the other: a link that has
 // changed is seen by one end first. In large grids, where confirmations are rare, both
 // times are longer.
+//
+// Latencies are halves of round trips, so what either of two hosts says of its way to the
+// other must be the same. That is compared, too. Estimates carry the time of their rates and
+// not of their latencies; so a contradiction must last for contraryTime instead, or for
+// contraryEach a reporter: a round of pings takes 0.1 s a peer.
 const (
 	contraryRate  = 3.0
 	contraryDelay = 5 * time.Millisecond
 	contraryAge   = 30 * time.Minute
+	contraryTime  = time.Minute
+	contraryEach  = 300 * time.Millisecond
 
-	// enough contradicting hosts make a suspect, or all of them where there are fewer,
-	// but two at least: of two hosts that contradict each other nobody can say who lies.
+	// enough contradicting hosts make a suspect, or more than half of those that it shares a
+	// pair with where there are few, but two at least: of two hosts that contradict each
+	// other nobody can say who lies. Receivers report only where they object, so that a host is not
+	// judged by the reports about it alone: two liars must not make a suspect of each host
+	// that objects to both.
 	enough, least = 3, 2
 )
 
@@ -45,7 +55,16 @@ func (s Suspect) String() string {
 // A contradiction is a pair whose two ends say what cannot both be true.
 type contradiction struct {
 	from, to string
-	example  string
+	example  string // "": they agree
+	alone    bool   // only one end has said anything
+}
+
+// apart reports whether a and b differ by more than contraryRate.
+func apart(a, b float64) bool { return math.Max(a, b) > contraryRate*math.Min(a, b) }
+
+// delaysApart is apart for latencies, of which small ones may differ.
+func delaysApart(a, b time.Duration) bool {
+	return apart(float64(a), float64(b)) && (a-b).Abs() > contraryDelay
 }
 
 // contradicts says how the sender's and the receiver's reports of a pair contradict each
@@ -56,7 +75,6 @@ func contradicts(s, r Estimate, now time.Time, every time.Duration) (how string,
 	if now.Sub(s.Measured) > old || now.Sub(r.Measured) > old || s.Measured.Sub(r.Measured).Abs() > max(outdated, every) {
 		return "", (s.Known&r.Known)&(FieldBandwidth|FieldLatency) != 0
 	}
-	apart := func(a, b float64) bool { return math.Max(a, b) > contraryRate*math.Min(a, b) }
 	if s.Has(FieldBandwidth) && r.Has(FieldBandwidth) {
 		compared = true
 		if apart(float64(s.Bandwidth), float64(r.Bandwidth)) {
@@ -65,7 +83,7 @@ func contradicts(s, r Estimate, now time.Time, every time.Duration) (how string,
 	}
 	if s.Has(FieldLatency) && r.Has(FieldLatency) {
 		compared = true
-		if apart(float64(s.Latency), float64(r.Latency)) && (s.Latency-r.Latency).Abs() > contraryDelay {
+		if delaysApart(s.Latency, r.Latency) {
 			return fmt.Sprintf("the sender says %v, the receiver %v", s.Latency, r.Latency), true
 		}
 	}
@@ -73,7 +91,7 @@ func contradicts(s, r Estimate, now time.Time, every time.Duration) (how string,
 }
 
 // findSuspects decides who lies. all holds every pair of which both ends reported the same
-// kind of thing, with how they contradict each other, if they do. The host that most others
+// kind of thing, with how they contradict each other, if they do, and the others. The host that most others
 // contradict is taken first, and its pairs then count no more: they must not make a
 // suspect of those whom it contradicts. The same pairs give the same suspects.
 func findSuspects(all []contradiction) []Suspect {
@@ -81,7 +99,7 @@ func findSuspects(all []contradiction) []Suspect {
 		return nil // as nearly always
 	}
 	type standing struct {
-		peers map[string]bool // everyone it shares a compared pair with
+		peers map[string]bool // everyone it shares a pair with
 		foes  map[string]string
 		pairs int
 		bad   int
@@ -105,6 +123,9 @@ func findSuspects(all []contradiction) []Suspect {
 			for _, end := range [][2]string{{c.from, c.to}, {c.to, c.from}} {
 				h := at(end[0])
 				h.peers[end[1]] = true
+				if c.alone {
+					continue
+				}
 				h.pairs++
 				if c.example != "" {
 					h.bad++
@@ -117,7 +138,7 @@ func findSuspects(all []contradiction) []Suspect {
 		worst := ""
 		for _, name := range slices.Sorted(maps.Keys(hosts)) {
 			h := hosts[name]
-			if len(h.foes) < max(least, min(enough, len(h.peers))) || 2*h.bad <= h.pairs {
+			if len(h.foes) < max(least, min(enough, len(h.peers)/2+1)) || 2*h.bad <= h.pairs {
 				continue
 			}
 			if worst == "" || cmp.Or(cmp.Compare(len(h.foes), len(hosts[worst].foes)), cmp.Compare(h.bad, hosts[worst].bad)) > 0 {
@@ -141,6 +162,7 @@ type suspicion struct {
 	at    time.Time
 	list  []Suspect
 	names map[string]bool
+	slow  map[string]time.Time // since when a host's latencies contradict those of others
 }
 
 // suspectEvery bounds what looking for suspects costs: one pass over all entries.
@@ -162,30 +184,71 @@ func (m *Map) lookForSuspects(now time.Time) *suspicion {
 	if !s.at.IsZero() && passed >= 0 && (passed < suspectEvery || !s.stale && passed < time.Minute) {
 		return s
 	}
-	var all []contradiction
-	for _, reporter := range m.speakers() {
+	rates, delays := m.contradictions(now)
+	list := findSuspects(rates)
+	slow := map[string]time.Time{}
+	patience := max(contraryTime, time.Duration(len(m.reports))*contraryEach)
+	for _, x := range findSuspects(delays) {
+		since, ok := s.slow[x.Host]
+		if !ok || since.After(now) {
+			since = now
+		}
+		slow[x.Host] = since
+		if now.Sub(since) >= patience && !slices.ContainsFunc(list, func(y Suspect) bool { return y.Host == x.Host }) {
+			list = append(list, x)
+		}
+	}
+	slices.SortFunc(list, func(a, b Suspect) int { return cmp.Compare(a.Host, b.Host) })
+	*s = suspicion{at: now, list: list, names: map[string]bool{}, slow: slow}
+	for _, x := range list {
+		s.names[x.Host] = true
+	}
+	return s
+}
+
+// contradictions compares what the two ends of pairs say: rates and latencies of the same direction, and
+// what each says of the round trip. A list without a contradiction may be empty. The caller holds the lock.
+func (m *Map) contradictions(now time.Time) (rates, delays []contradiction) {
+	every := refreshEvery(len(m.reports))
+	speakers := m.speakers()
+	bad := false
+	for _, reporter := range speakers {
 		m.each(reporter, func(e *entry) {
 			if e.kind != sent {
 				return
 			}
-			r := m.find(e.name, peer{reporter, received})
-			if r == nil {
-				return
-			}
-			if how, ok := contradicts(e.est, r.est, now, refreshEvery(len(m.reports))); ok {
-				c := contradiction{from: reporter, to: e.name}
-				if how != "" {
-					c.example = reporter + "→" + e.name + ": " + how
+			c := contradiction{from: reporter, to: e.name}
+			if r := m.find(e.name, peer{reporter, received}); r != nil {
+				if how, ok := contradicts(e.est, r.est, now, every); ok {
+					if how != "" {
+						c.example, bad = reporter+"→"+e.name+": "+how, true
+					}
+					rates = append(rates, c)
 				}
-				all = append(all, c)
+			}
+			if reporter >= e.name || !e.est.Has(FieldLatency) {
+				return // the other end's turn, or nothing
+			}
+			if back := m.find(e.name, peer{reporter, sent}); back != nil && back.est.Has(FieldLatency) {
+				c.example = ""
+				if delaysApart(e.est.Latency, back.est.Latency) {
+					c.example = fmt.Sprintf("%s⇄%s: half of the round trip is %v to %s and %v to %s", reporter, e.name, e.est.Latency, reporter, back.est.Latency, e.name)
+				}
+				delays = append(delays, c)
 			}
 		})
 	}
-	*s = suspicion{at: now, list: findSuspects(all), names: map[string]bool{}}
-	for _, x := range s.list {
-		s.names[x.Host] = true
+	if !bad {
+		return nil, delays
 	}
-	return s
+	for _, reporter := range speakers {
+		m.each(reporter, func(e *entry) {
+			if e.kind != overhead {
+				rates = append(rates, contradiction{from: reporter, to: e.name, alone: true})
+			}
+		})
+	}
+	return rates, delays
 }
 
 // speakers returns all who have reported, Self among them, by name.

@@ -54,6 +54,9 @@ func TestLiarIsNamedAndBounded(t *testing.T) {
 				truth[i] = bandwidthOf(1+99*rng.Float64(), t0)
 				truth[i].Known |= FieldLatency
 				truth[i].Latency = time.Duration(1+rng.IntN(40)) * time.Millisecond
+				if back := i%n*n + i/n; back < i { // half of the same round trip
+					truth[i].Latency = truth[back].Latency
+				}
 			}
 			m := reportedGrid(t, n, t0, func(i, from, to int) Estimate {
 				e := truth[from*n+to]
@@ -153,6 +156,81 @@ func TestSuspectsOwnPairs(t *testing.T) {
 	sites := map[string]string{}
 	if e := m.Predictor(sites, t0).Fill(e, "", ""); e.Bandwidth != 10*Mbps {
 		t.Errorf("the predictor says %v Mbit/s", e.Bandwidth.Mbps())
+	}
+}
+
+// A sender alone measures latencies, so only the way back can show that it lies. A look that comes
+// while half of the hosts have not yet seen a change blames nobody.
+func TestLatencyLiarIsNamed(t *testing.T) {
+	const truth = 20 * time.Millisecond
+	for what, said := range map[string]time.Duration{"no time": 0, "far away": 10 * time.Second} {
+		for seed := range uint64(10) {
+			rng := rand.New(rand.NewPCG(seed, 14))
+			n := 4 + rng.IntN(9)
+			liar := rng.IntN(n)
+			m := reportedGrid(t, n, t0, func(i, from, to int) Estimate {
+				if i != from {
+					return Estimate{}
+				}
+				e := bandwidthOf(10, t0.Add(-time.Duration(rng.Int64N(int64(2*time.Hour)))))
+				e.Known |= FieldLatency
+				e.Latency = truth + time.Duration(rng.IntN(1000))*time.Microsecond
+				if i == liar {
+					e.Latency = said
+				}
+				return e
+			})
+			if got := m.Suspects(t0); len(got) != 0 {
+				t.Fatalf("%s, seed %d: suspected at once: %v", what, seed, got)
+			}
+			now := t0.Add(contraryTime)
+			got := m.Suspects(now)
+			if len(got) != 1 || got[0].Host != fmt.Sprintf("h%d", liar) || len(got[0].Contradicts) != n-1 {
+				t.Fatalf("%s, seed %d, %d hosts: suspects %v, want h%d", what, seed, n, got, liar)
+			}
+			hosts := make([]Host, n)
+			for i := range hosts {
+				hosts[i].Name = fmt.Sprintf("h%d", i)
+			}
+			s := m.Snapshot(hosts, now)
+			for i := range n {
+				for j := range n {
+					if e := s.Estimate(i, j); i != j && (e.Latency-truth).Abs() > time.Millisecond {
+						t.Fatalf("%s, seed %d: h%d→h%d is %v, want about %v (h%d lies)", what, seed, i, j, e.Latency, truth, liar)
+					}
+					if e, ok := m.Lookup(hosts[i].Name, hosts[j].Name, now); i != j && (!ok || e != s.Estimate(i, j)) {
+						t.Fatalf("%s, seed %d: h%d→h%d: looked up %+v, in the snapshot %+v", what, seed, i, j, e, s.Estimate(i, j))
+					}
+				}
+			}
+		}
+	}
+}
+
+// Receivers report only where they object. Two liars must not make suspects of those who
+// object to both, and to nobody else.
+func TestObjectingHostsAreNotSuspected(t *testing.T) {
+	const n = 8
+	m := reportedGrid(t, n, t0, func(i, from, to int) Estimate {
+		e := bandwidthOf(10, t0)
+		if from > 1 { // an honest sender: nobody objects
+			e.Known = 0
+			if i == from {
+				e = bandwidthOf(10, t0)
+			}
+			return e
+		}
+		switch {
+		case i == from:
+			e.Bandwidth *= 100
+		case to == 5 || from == 0 && to == 6: // the others have not looked yet
+		default:
+			e.Known = 0
+		}
+		return e
+	})
+	if got := m.Suspects(t0); len(got) != 0 {
+		t.Errorf("h5 objects to h0 and h1, h6 to h0: suspects %v, want nobody yet", got)
 	}
 }
 

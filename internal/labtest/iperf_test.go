@@ -1,0 +1,78 @@
+package labtest
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"testing"
+
+	"github.com/gridagent/gridagent/internal/e2e/e2etest"
+	"github.com/gridagent/gridagent/probe/gridfile"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// tcpShare is what of a link's IP bytes one TCP flow gets: 1,448 of 1,500, with time stamps.
+const tcpShare = 1448.0 / 1500
+
+// iperf3 lets one TCP flow fill one pair of each of three links, all at once, and compares what it
+// got with what a map said before.
+func (c *cluster) iperf3(t *testing.T, list []pairing) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("no iperf3 here: scripts/peers installs it, or the system's package manager")
+	}
+	type run struct {
+		pairing
+		client *e2etest.Process
+	}
+	var runs []run
+	for _, p := range list {
+		switch p.from + p.to {
+		case "a0b0", "b1c1", "c0a1": // no host twice on one side, and no link twice
+			c.exec(t, p.to, "iperf3", "-s", "-1")
+			runs = append(runs, run{pairing: p})
+		}
+	}
+	if len(runs) != 3 {
+		t.Fatalf("%d of the pairs are in the map: %v", len(runs), list)
+	}
+	for i, r := range runs {
+		// A server says nothing that tells when it listens, so the client comes again until it does.
+		// What the 4 s that are left out leave in the queues is part of the steady state.
+		line := fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do iperf3 -c %s -O 4 -t 6 -C reno -J && exit; sleep 0.3; done; exit 1", c.node(r.to).Addr)
+		runs[i].client = c.exec(t, r.from, "sh", "-c", line)
+	}
+	for _, r := range runs {
+		var said struct {
+			End struct {
+				Received struct {
+					Rate float64 `json:"bits_per_second"`
+				} `json:"sum_received"`
+			}
+		}
+		text := succeed(t, r.client)
+		if i := lastObject(text); i >= 0 {
+			text = text[i:]
+		}
+		decode(t, text, &said)
+		tcp := netmap.BytesPerSec(said.End.Received.Rate / 8)
+		want := r.rate / userShare * tcpShare
+		off := float64(tcp/want) - 1
+		t.Logf("%s→%s: the map says %s, so that TCP should get %s; it got %s, %+.1f %%", r.from, r.to,
+			gridfile.FormatRate(r.rate), gridfile.FormatRate(want), gridfile.FormatRate(tcp), 100*off)
+		if !(math.Abs(off) <= pairTolerance) {
+			t.Errorf("%s→%s: one flow of iperf3 got %s, the map promises %s", r.from, r.to, gridfile.FormatRate(tcp), gridfile.FormatRate(want))
+		}
+	}
+}
+
+// lastObject returns where the last JSON object of iperf3's begins: an attempt that found nobody has
+// printed one, too.
+func lastObject(text string) (at int) {
+	at = -1
+	for i := range text {
+		if text[i] == '{' && (i == 0 || text[i-1] == '\n') {
+			at = i
+		}
+	}
+	return at
+}

@@ -1,0 +1,58 @@
+package probe
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// What one host alone says of flows is not taken over, nor what contradicts most; what this host has
+// measured is.
+func TestCorroborate(t *testing.T) {
+	says := func(from string, part float64) claim {
+		return claim{from, netmap.Estimate{
+			Known:  netmap.FieldBandwidth | netmap.FieldLine | netmap.FieldCapacity | netmap.FieldLanes,
+			Source: netmap.SourceProbed, Bandwidth: netmap.BytesPerSec(1e6 * part), Line: 1e6, Capacity: 1e6, Lanes: 4,
+		}}
+	}
+	plain := claim{"p", netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e6, Source: netmap.SourceProbed}}
+	for i, tt := range []struct {
+		claims []claim
+		want   string // which are left
+	}{
+		{nil, ""},
+		{[]claim{plain}, ""},
+		{[]claim{says("a", 0.4)}, ""},
+		{[]claim{says("a", 0.7)}, "a"},
+		{[]claim{says("a", 0.4), says("a", 0.4), plain}, ""},
+		{[]claim{says("self", 0.01)}, "self"},
+		{[]claim{says("a", 0.5), says("b", 0.4)}, "a b"},
+		{[]claim{says("a", 0.9), says("b", 0.01)}, "a"},
+		{[]claim{says("b", 0.01), says("b", 0.01), says("b", 0.01), says("a", 0.9)}, "a"},
+		{[]claim{says("a", 0.1), says("b", 0.12), says("c", 1)}, "a b"},
+		{[]claim{says("a", 0.1), says("b", 0.12), says("c", 0.001), says("self", 0.11)}, "a b self"},
+	} {
+		got := ""
+		for k, e := range corroborate("self", tt.claims) {
+			if e.Bandwidth != tt.claims[k].e.Bandwidth {
+				t.Errorf("case %d: the rate of %s has changed", i, tt.claims[k].from)
+			}
+			if e.Has(netmap.FieldLine) != e.Has(netmap.FieldLanes|netmap.FieldCapacity) {
+				t.Errorf("case %d: %s: known %b", i, tt.claims[k].from, e.Known)
+			}
+			if e.Has(netmap.FieldLine) {
+				got += " " + tt.claims[k].from
+			}
+		}
+		if want := tt.want; got != want && got != " "+want {
+			t.Errorf("case %d: %q are believed, want %q", i, got, want)
+		}
+	}
+	if r := commonRate([]claim{says("a", 0.5), says("a", 0.7)}); r != 0 {
+		t.Errorf("one sender's rate is taken for that of all: %g", r)
+	}
+	if r := fmt.Sprint(commonRate([]claim{says("a", 0.5), says("b", 0.1), says("c", 0.6)})); r != "500000" {
+		t.Errorf("the rate of three is %s, want that in the middle", r)
+	}
+}
