@@ -149,10 +149,11 @@ func (f *fabric) dial(from, to string) (Stream, error) {
 // stopHost ends a host's Run, as an agent's end does.
 func (f *fabric) stopHost(host string) { f.stops[host]() }
 
-// kill breaks every stream of a host and refuses new ones.
+// kill breaks every stream of a host and refuses new ones. It is mute first: a host without
+// power does not tell over the last of its streams that the others are gone.
 func (f *fabric) kill(host string) {
 	f.mu.Lock()
-	f.cut[host] = true
+	f.cut[host], f.mute[host] = true, true
 	streams := f.open[host]
 	f.mu.Unlock()
 	for _, s := range streams {
