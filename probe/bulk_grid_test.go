@@ -137,7 +137,7 @@ func TestBulkReadsTheSteadyState(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if testing.Short() && tt.runs == 1 {
+			if (testing.Short() || gridtest.Race) && tt.runs < 3 {
 				t.Skip("moves 60 MB or more")
 			}
 			inBulkWorld(t, gridtest.Pair(tt.link), nil, func(ctx context.Context, t *testing.T, w *bulkWorld) {
@@ -171,6 +171,9 @@ func TestBulkReadsTheSteadyState(t *testing.T) {
 
 // Where each flow is held to a share of the link, the search finds all of it and how many it takes.
 func TestBulkFindsTheKnee(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU, and twelve times as much with the race detector")
+	}
 	const ms = time.Millisecond
 	for _, tt := range []struct {
 		link gridnet.Link

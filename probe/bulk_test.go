@@ -124,6 +124,9 @@ func TestBulkPeerDies(t *testing.T) {
 
 // Cross traffic that does not yield leaves a bulk probe what it leaves a real lane.
 func TestBulkBesideCrossTraffic(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU, and twelve times as much with the race detector")
+	}
 	inBulkWorld(t, gridtest.Pair(tenMbps), nil, func(ctx context.Context, t *testing.T, w *bulkWorld) {
 		ctx, cancel := context.WithCancel(ctx)
 		var noise sync.WaitGroup

@@ -18,6 +18,9 @@ import (
 // TestThreeSites is the whole of it on the grid of Gupta & Vadhiyar (HPDC 2007), Tables
 // 1 and 2: 20 hosts that start at once.
 func TestThreeSites(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("20 hosts for minutes take a minute of CPU with the race detector")
+	}
 	cfg := gridtest.ThreeSites()
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := newWorld(t)

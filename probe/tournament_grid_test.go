@@ -18,7 +18,7 @@ import (
 // of the paper's grid: trains, pings, their messages and what keeps connections alive. Bulk
 // probes come a few times an hour, from the same budget, and are left out of these four minutes.
 func TestSteadyPrice(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || gridtest.Race {
 		t.Skip("7 minutes of 20 hosts")
 	}
 	cfg := gridtest.ThreeSites()
@@ -177,6 +177,9 @@ func TestLongProbeYields(t *testing.T) {
 
 // No host sends more in an hour than it may, whoever asks.
 func TestHourlyCap(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU, and twelve times as much with the race detector")
+	}
 	cfg := small()
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := newWorld(t)

@@ -41,6 +41,9 @@ func scaled(e netmap.Estimate, by netmap.BytesPerSec) netmap.Estimate {
 // believed of all other pairs stays as true as without them. Of their own pairs what the other end has
 // seen is believed, where it has seen anything.
 func TestLiars(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("minutes of eight agents, eight times over: three minutes of CPU with the race detector")
+	}
 	for _, tt := range []struct {
 		name  string
 		lie   lie

@@ -26,6 +26,7 @@ const (
 // allgather crosses it. Nobody has set anything about probes.
 func TestLinkDegrades(t *testing.T) {
 	mustBePossible(t)
+	mustBeAll(t)
 	c := newCluster(t, "degrade", "testdata/three.yaml")
 	g := load(t, c.file)
 	c.waitMap(t, "a1")
@@ -138,13 +139,13 @@ func (c *cluster) settle(t *testing.T, at string, g *gridfile.Grid, a, b string)
 }
 
 // relearn waits until an agent's map is right of one or both directions between two sites after a
-// change, and logs when it was of the first pair of each and of all.
+// change, and logs when it was of the first pair of each and of all but one.
 func (c *cluster) relearn(t *testing.T, at string, g *gridfile.Grid, a, b string, changed time.Time, limit time.Duration, directions int) {
 	t.Helper()
 	first, all := make(map[string]time.Duration), make(map[string]time.Duration)
 	defer func() {
 		for _, from := range []string{a, b} {
-			t.Logf("the map at %s was right of one pair from %s %.1f s after the change, of all %.1f s after it (0: not yet)", at, from, first[from].Seconds(), all[from].Seconds())
+			t.Logf("the map at %s was right of one pair from %s %.1f s after the change, of all but one %.1f s after it (0: not yet)", at, from, first[from].Seconds(), all[from].Seconds())
 		}
 	}()
 	e2etest.Eventually(t, limit-time.Since(changed), func() error {
@@ -155,7 +156,14 @@ func (c *cluster) relearn(t *testing.T, at string, g *gridfile.Grid, a, b string
 			if first[from] == 0 && slices.ContainsFunc(right, of) {
 				first[from] = now
 			}
-			if all[from] == 0 && !slices.ContainsFunc(off, of) {
+			// One pair may lag: its own last bulk probe is believed until its next.
+			wrong := 0
+			for _, p := range off {
+				if of(p) {
+					wrong++
+				}
+			}
+			if all[from] == 0 && wrong <= 1 {
 				all[from] = now
 			}
 		}

@@ -10,5 +10,7 @@
 //
 //	GRIDAGENT_LAB_TESTS=1 go test -count=1 -v ./internal/labtest
 //
+// With GRIDAGENT_LAB_TESTS=all those that take minutes run, too.
+//
 // Place in the flow: above everything; it has no code of its own.
 package labtest

@@ -21,6 +21,7 @@ import (
 // eighth of the link.
 func TestOperators(t *testing.T) {
 	mustBePossible(t)
+	mustBeAll(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
