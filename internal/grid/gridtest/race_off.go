@@ -1,6 +1,0 @@
-//go:build !race
-
-package gridtest
-
-// Race reports whether the race detector is on: 20 agents then take twelve times the CPU.
-const Race = false
