@@ -26,7 +26,6 @@ const (
 // allgather crosses it. Nobody has set anything about probes.
 func TestLinkDegrades(t *testing.T) {
 	mustBePossible(t)
-	mustBeAll(t)
 	c := newCluster(t, "degrade", "testdata/three.yaml")
 	g := load(t, c.file)
 	c.waitMap(t, "a1")
