@@ -219,10 +219,15 @@ func keeperOf(site string, members []Peer) string {
 	return name
 }
 
-// muteKeeper is after how many unanswered requests a host leases its links from
-// itself: a keeper that is alive to the membership and dead to us must not end all
-// measuring. Two trains may then meet on a link, see [keeper].
-const muteKeeper = 3
+const (
+	// muteKeeper is after how many unanswered requests a host leases its links from
+	// itself: a keeper that is alive to the membership and dead to us must not end all
+	// measuring. Two trains may then meet on a link, see [keeper].
+	muteKeeper = 3
+	// muteRest is for how long it then does so before it asks again: the answer that does not come
+	// costs it the turns of [leaseQueue] and more.
+	muteRest = time.Minute
+)
 
 // lease asks the keeper of this host's site for the link to site. The function that
 // it returns gives the lease back and must be called once.
@@ -230,10 +235,7 @@ func (p *Prober) lease(ctx context.Context, site string, q request) (func(int64,
 	l := siteLink{p.cfg.Self.site(), site}
 	name := p.keeperName()
 	p.mu.Lock()
-	mute := p.mute >= muteKeeper
-	if mute {
-		p.mute-- // ask once before the next time
-	}
+	mute := p.mute >= muteKeeper && time.Since(p.muted) < muteRest
 	if s := p.links[site]; s != nil && q.read == 0 {
 		q.read = s.read
 	}
@@ -310,7 +312,7 @@ func (p *Prober) heard(err error) {
 	if err == nil || errors.As(err, &busy) {
 		p.mute = 0
 	} else {
-		p.mute++
+		p.mute, p.muted = p.mute+1, time.Now()
 	}
 }
 

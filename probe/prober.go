@@ -221,6 +221,7 @@ type Prober struct {
 	links   map[string]*linkState // by destination site; of members' sites only
 	alarmed map[string]alarms     // by site: urgent trains of it that were served during an exchange
 	mute    int                   // requests in a row that the site's keeper did not answer
+	muted   time.Time             // when the last of them failed
 	budget  budget                // of what this host starts inside its site
 	account account               // of all that it sends
 	stats   Stats
