@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// When its parts end at the latest, so that something is left for each: the bursts, the
-	// opening of the window, the round trips. Only paths of 0.2 s and more come to that.
-	logpBurstTime = 2500 * time.Millisecond
-	logpWarmTime  = 4 * time.Second
+	// When its parts end at the latest, so that something is left for each: the opening of
+	// the window, the bursts, the round trips. Only paths of 0.2 s and more come to that.
+	logpWarmTime  = 3 * time.Second
+	logpBurstTime = 5 * time.Second
 	logpGapTime   = 8 * time.Second
 	// pointTime bounds the round trips of one size. It decides how large messages get on
 	// slow links: 64 KiB at 1.25 Mbit/s, all of them from 13 Mbit/s on.
@@ -33,6 +33,11 @@ const (
 	// go). The write of a larger message waits for pacer and window: time, but not the sender's.
 	atOnce   = 8 << 10
 	heldTime = time.Second // of held messages on their way, at most
+	// firstWindow is what quic-go sends before the first acknowledgement. Larger messages open the
+	// window, as long as each is faster than the one before by warmGain.
+	firstWindow = 32 * userPayload
+	warmGain    = 0.03
+	warmBytes   = gapBytes / 2
 )
 
 // A logpMeter is the initiator's side of a session.
@@ -76,11 +81,13 @@ func (l *logpMeter) measure() (logp.Model, error) {
 		return logp.Model{}, err
 	}
 	l.base, l.noise = base.trip, base.spread
-	if err := l.saturate(); err != nil {
-		return logp.Model{}, err
-	}
+	// First, as long as slow start has not met the acknowledgements of small messages, which come
+	// late and look like a queue to it.
 	most, err := l.warm()
 	if err != nil {
+		return logp.Model{}, err
+	}
+	if err := l.saturate(); err != nil {
 		return logp.Model{}, err
 	}
 	l.note(1, base)
@@ -184,15 +191,23 @@ func (l *logpMeter) saturate() error {
 	return nil
 }
 
-// warm sends one message each of the sizes that will be measured, to open the congestion
-// window: slow start is the lane's first message's, not every one's. It returns the largest
-// size of which the round trips take no longer than pointTime.
+// warm sends messages of the sizes that will be measured, to open the congestion window: its
+// growth is the lane's first messages', not every one's. Slow start may end early, where it took its own
+// burst for a queue, and what follows is slow: a size is repeated as long as that makes it
+// faster. It returns the largest size of which the round trips take no longer than pointTime.
 func (l *logpMeter) warm() (int64, error) {
 	most := int64(logp.LeastSize)
+	var before time.Duration // the trip of the last message of this size
 	for {
 		r, err := l.rounds(most, 1)
 		if err != nil {
 			return 0, err
+		}
+		late := time.Since(l.start) > logpWarmTime || l.bytes > warmBytes
+		faster := before == 0 || float64(r.trip) < (1-warmGain)*float64(before)
+		if most > firstWindow && faster && !late {
+			before = r.trip
+			continue
 		}
 		if most <= atOnce {
 			l.send = insert(l.send, logp.Point{Size: most, Send: r.call}) // time may be too short for more
@@ -202,10 +217,10 @@ func (l *logpMeter) warm() (int64, error) {
 		if pointRounds*(wire+l.base) > pointTime && most > logp.LeastSize {
 			return most / 4, nil // slower than the size before let hope
 		}
-		if 4*most > logp.MostSize || pointRounds*(4*wire+l.base) > pointTime || time.Since(l.start) > logpWarmTime {
+		if 4*most > logp.MostSize || pointRounds*(4*wire+l.base) > pointTime || late {
 			return most, nil
 		}
-		most *= 4
+		most, before = 4*most, 0
 	}
 }
 

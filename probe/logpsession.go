@@ -88,7 +88,11 @@ func (p *Prober) logp(ctx context.Context, peer Peer, more func() bool, progress
 	if err != nil {
 		return logp.Model{}, 0, err
 	}
+	before := s.Stats().BytesSent
 	m, bytes, err := measureLogP(ctx, s, more, progress)
+	// Small messages share packets or do not, as the sender's goroutines happen to run: only the
+	// connection knows what they took.
+	bytes = max(bytes, int64(s.Stats().BytesSent-before))
 	if err != nil {
 		s.Abort()
 		return logp.Model{}, bytes, fmt.Errorf("logp: %w", err)
