@@ -20,7 +20,6 @@ import (
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/probe"
-	"github.com/gridagent/gridagent/probe/logp"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -53,6 +52,8 @@ type Agent struct {
 	leaveOne sync.Once
 	known    atomic.Pointer[knownMap]
 	guesses  guesser
+
+	predictions predictionCheck
 }
 
 // New puts an agent together. Nothing runs before [Agent.Run], but the socket is
@@ -78,174 +79,6 @@ func New(opts Options) (_ *Agent, err error) {
 		}
 	}
 	return a, nil
-}
-
-// openLocal makes what clients on this host meet: directory lock, spool, API socket.
-func (a *Agent) openLocal() error {
-	if a.opts.API == nil {
-		lock, err := lockDir(a.opts.Identity.Dir, "from")
-		if err != nil {
-			return err
-		}
-		a.unlock = func() { lock.Close() }
-	}
-	var err error
-	if a.spool, err = openSpool(a.opts.Spool); err != nil {
-		return err
-	}
-	if a.api == nil {
-		a.api, err = listenSocket(a.opts.Socket, a.log)
-	}
-	return err
-}
-
-func (a *Agent) openNetwork() error {
-	if a.socket == nil {
-		var err error
-		if a.socket, err = openSocket(a.opts.Identity.Settings.Bind); err != nil {
-			return err
-		}
-	}
-	reset, err := a.opts.Identity.StatelessReset()
-	if err != nil {
-		return err
-	}
-	a.endpoint, err = lane.New(lane.Config{
-		Conn:           a.socket,
-		OpenSocket:     a.opts.OpenSocket,
-		Credentials:    a.opts.Identity.Credentials(),
-		StatelessReset: reset,
-		Resolve: func(name string) (net.Addr, bool) {
-			return a.members.Resolve(name)
-		},
-		// Long, and so quiet: n² connections that are kept warm every 2 s would cost a
-		// slow WAN link more than the probes. Groups have a heartbeat of their own, and
-		// membership finds lost hosts. More than 25 s would lose the binding of a NAT that
-		// forgets UDP after 30 s.
-		IdleTimeout: time.Minute,
-		KeepAlive:   25 * time.Second,
-		Refused:     a.refusedConnection,
-		Log:         a.log,
-	})
-	return err
-}
-
-func (a *Agent) openMembership() error {
-	id := a.opts.Identity
-	advertise, err := a.opts.advertised(a.endpoint.Addr())
-	if err != nil {
-		return err
-	}
-	peers, err := membership.ReadPeers(id.PeersPath())
-	if err != nil {
-		a.log.Warn("remembered members are not readable, starting without them", "err", err)
-	}
-	a.members, err = membership.New(membership.Config{
-		Endpoint:  a.endpoint,
-		Name:      a.name,
-		Advertise: advertise,
-		Keys:      id.GossipKeys,
-		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now(), Switches: treeDigest(a.opts.Switches)},
-		Peers:     peers,
-		Save:      membership.SaveTo(id.PeersPath()),
-		Log:       a.log,
-	})
-	if err != nil {
-		return err
-	}
-	a.advertise = advertise
-	a.switches = &switches{
-		own: a.opts.Switches, members: a.members.Members, log: a.log, trees: make(map[uint64]*declaredTree),
-		open: func(ctx context.Context, host string) (*lane.Stream, error) {
-			return a.endpoint.Open(ctx, host, 0, lane.StreamTree)
-		},
-	}
-	a.endpoint.HandleStreams(lane.StreamTree, func(_ context.Context, s *lane.Stream) { a.switches.serve(s) })
-	a.openAdmission()
-	return nil
-}
-
-func (a *Agent) openMap() error {
-	if err := a.openNetmap(); err != nil {
-		return err
-	}
-	var err error
-	matters := &importance{hosts: func() []string { return a.groups.Hosts() }}
-	cfg := probe.Config{
-		Self:     probe.Peer{Name: a.name, Site: a.opts.Identity.Settings.Site},
-		Peers:    a.probePeers,
-		Endpoint: a.endpoint,
-		Record: func(from, to string, e netmap.Estimate) {
-			if err := a.netmap.Set(from, to, e, time.Now()); err != nil {
-				a.log.Warn("measurement refused", "from", from, "to", to, "err", err)
-			}
-			a.mapSync.wake()
-		},
-		Known:     a.knownEstimate,
-		Claimed:   a.netmap.Claimed,
-		Busy:      func() bool { return a.groups.Busy() },
-		Important: matters.of,
-		RecordLogP: func(site string, m logp.Model) {
-			if err := a.netmap.SetLogP(site, m, time.Now()); err != nil {
-				a.log.Warn("LogP model refused", "site", site, "err", err)
-			}
-			a.mapSync.wake()
-		},
-		Log:       a.log,
-		Interval:  a.opts.ProbeInterval,
-		Share:     a.opts.ProbeShare,
-		HourlyCap: a.opts.ProbeCap,
-	}
-	if a.opts.Probe != nil {
-		a.opts.Probe(&cfg)
-	}
-	a.prober, err = probe.New(cfg)
-	if err != nil {
-		return err
-	}
-	a.mapSync = newMapSync(a.netmap, a.endpoint, a.opts.Identity.Settings.Site)
-	a.mapSync.peers, a.mapSync.known, a.mapSync.log = a.mapPeers, a.isMember, a.log
-	a.mapSync.siteOf = func(host string) string { return a.sites()[host] }
-	a.mapSync.busy = func() bool { return a.groups.Busy() }
-	a.endpoint.HandleStreams(lane.StreamMap, a.mapSync.serve)
-	return nil
-}
-
-func (a *Agent) openGroups() error {
-	watch := &observer{self: a.name, labels: a.sites, take: a.prober.Observe}
-	var err error
-	a.engine, err = exchange.New(exchange.Config{
-		Self:    a.name,
-		Open:    exchange.OpenOver(a.endpoint),
-		Path:    a.path,
-		Observe: watch.observe,
-		Site:    watch.site,
-		Log:     a.log,
-	})
-	if err != nil {
-		return err
-	}
-	a.endpoint.HandleStreams(lane.StreamData, a.engine.AcceptLane)
-	a.groups = group.New(group.Config{
-		Self: a.name,
-		Open: func(ctx context.Context, host string) (group.Stream, error) {
-			return a.endpoint.Open(ctx, host, 0, lane.StreamGroup)
-		},
-		Members: a.alive,
-		Plan:    a.plan,
-		Run:     a.run,
-		Alloc:   a.spool.alloc,
-		Latency: a.latencyFrom,
-		Heard: func(host string) uint64 {
-			s, _ := a.endpoint.Stats(host)
-			return s.PacketsReceived
-		},
-		Log: a.log,
-	})
-	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
-		a.groups.Serve(s.Peer.Name, s)
-	})
-	return nil
 }
 
 // Name is the host's name.

@@ -23,18 +23,24 @@ type asker interface {
 }
 
 func (s *service) Probe(ctx context.Context, req *connect.Request[apiv1.ProbeRequest], stream *connect.ServerStream[apiv1.ProbeEvent]) error {
+	return probeOnRequest(ctx, s.a.prober, s.a.name, s.a.states, req.Msg, stream.Send)
+}
+
+// states returns the state of every member by name.
+func (a *Agent) states() map[string]string {
 	hosts := make(map[string]string)
-	for _, m := range s.a.members.Members() {
+	for _, m := range a.members.Members() {
 		if m.State != membership.Left {
 			hosts[m.Name] = m.State.String()
 		}
 	}
-	hosts[s.a.name] = membership.Alive.String()
-	return probeOnRequest(ctx, s.a.prober, s.a.name, hosts, req.Msg, stream.Send)
+	hosts[a.name] = membership.Alive.String()
+	return hosts
 }
 
-// probeOnRequest answers r with events. hosts holds the state of every member by name.
-func probeOnRequest(ctx context.Context, by asker, self string, hosts map[string]string, r *apiv1.ProbeRequest, send func(*apiv1.ProbeEvent) error) error {
+// probeOnRequest answers r with events. states returns the state of every member by name; it is asked
+// again while another host measures.
+func probeOnRequest(ctx context.Context, by asker, self string, states func() map[string]string, r *apiv1.ProbeRequest, send func(*apiv1.ProbeEvent) error) error {
 	timeout, err := duration("timeout of the probe", r.GetTimeoutSeconds())
 	if err != nil {
 		return err
@@ -48,10 +54,16 @@ func probeOnRequest(ctx context.Context, by asker, self string, hosts map[string
 	case q.From == q.To:
 		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("probe of %.80q and itself: name two hosts", q.To))
 	}
+	hosts := states()
 	for _, name := range []string{q.From, q.To} {
 		if err := isAlive(name, hosts); err != nil {
 			return err
 		}
+	}
+	if q.From != self {
+		var stop func()
+		ctx, stop = whileAlive(ctx, q.From, states)
+		defer stop()
 	}
 	a, err := by.Ask(ctx, q, func(p probe.Progress) error {
 		return send(&apiv1.ProbeEvent{Event: &apiv1.ProbeEvent_Progress{Progress: &apiv1.ProbeProgress{Step: p.Step, Bytes: uint64(max(p.Bytes, 0))}}})
@@ -68,7 +80,7 @@ func probeResult(q probe.Question, a probe.Answer) *apiv1.ProbeResult {
 		RttSeconds: a.RTT.Seconds(), RttVariationSeconds: a.Variation.Seconds(),
 		BandwidthMbps: a.Bandwidth.Mbps(), Spread: a.Spread,
 		CapacityMbps: a.Capacity.Mbps(), Lanes: uint32(a.Lanes), Loss: a.Loss,
-		Bytes: uint64(a.Bytes), Seconds: a.Took.Seconds(),
+		Bytes: uint64(a.Bytes), Seconds: a.Took.Seconds(), Notes: a.Notes,
 	}
 	for _, c := range a.Curve {
 		r.Curve = append(r.Curve, &apiv1.LaneRate{Lanes: uint32(c.Lanes), Mbps: c.Rate.Mbps()})
@@ -84,7 +96,11 @@ func probeResult(q probe.Question, a probe.Answer) *apiv1.ProbeResult {
 func probeError(ctx context.Context, q probe.Question, err error) error {
 	var busy *probe.BusyError
 	var refused *probe.RefusedError
+	var capped *probe.CapError
+	var lost *connect.Error
 	switch {
+	case errors.As(context.Cause(ctx), &lost):
+		return lost
 	case ctx.Err() != nil:
 		return connect.NewError(connect.CodeCanceled, context.Cause(ctx))
 	case errors.As(err, &busy):
@@ -92,10 +108,40 @@ func probeError(ctx context.Context, q probe.Question, err error) error {
 			fmt.Errorf("%s → %s cannot be measured now (%s): try again in %v or later", q.From, q.To, busyReason(busy.Why), max(busy.Retry.Round(time.Second), time.Second)))
 	case errors.Is(err, context.DeadlineExceeded):
 		return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("probe of %s → %s: %w: its turn has not come or the link is slow; give more with --timeout", q.From, q.To, err))
+	case errors.As(err, &capped):
+		return connect.NewError(connect.CodeResourceExhausted, err)
 	case errors.As(err, &refused):
 		return connect.NewError(connect.CodeAborted, err)
 	}
 	return connect.NewError(connect.CodeUnavailable, err) // says of which pair
+}
+
+// lookEvery is how soon it is noticed that membership has lost a host that measures.
+const lookEvery = time.Second
+
+// whileAlive returns a context that ends when host is no live member any more, with the error that says
+// so as its cause. A host that was killed says nothing, and its question has minutes. The caller must
+// call stop, which waits for the goroutine.
+func whileAlive(ctx context.Context, host string, states func() map[string]string) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			}
+			if err := isAlive(host, states()); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil); <-done }
 }
 
 // busyReason words what probers tell each other for a person.
@@ -107,6 +153,12 @@ func busyReason(why string) string {
 		return "one of them takes part in another measurement"
 	case "budget of the link":
 		return "the link between their sites has had its share of probes"
+	case "exchange of this site":
+		return "an exchange runs over the link between their sites"
+	case "queue for the link":
+		return "others wait for the link between their sites"
+	case "you have held this link for long", "you have held this host for long", "held for long":
+		return "one host has measured there for long, and others come first"
 	}
 	return why
 }

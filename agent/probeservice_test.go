@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -27,6 +28,8 @@ func (f askerFunc) Ask(ctx context.Context, q probe.Question, progress func(prob
 
 var probeHosts = map[string]string{"ut0": "alive", "ut1": "alive", "nth7": "failed", "uk3": "alive"}
 
+func theHosts() map[string]string { return probeHosts }
+
 func TestProbeOnRequest(t *testing.T) {
 	var asked probe.Question
 	by := askerFunc(func(_ context.Context, q probe.Question, progress func(probe.Progress) error) (probe.Answer, error) {
@@ -36,20 +39,20 @@ func TestProbeOnRequest(t *testing.T) {
 		}
 		return probe.Answer{
 			RTT: 100 * time.Millisecond, Variation: time.Millisecond, Bandwidth: 2 * netmap.Mbps, Spread: 0.1, Capacity: 16 * netmap.Mbps, Lanes: 8,
-			Curve: []probe.LaneRate{{Lanes: 1, Rate: 2 * netmap.Mbps}}, Loss: 0.01,
+			Curve: []probe.LaneRate{{Lanes: 1, Rate: 2 * netmap.Mbps}}, Loss: new(float64), Notes: []string{"a host was the limit"},
 			LogP: []logp.Point{{Size: 1024, Send: time.Microsecond, Receive: 2 * time.Microsecond, Gap: time.Millisecond}}, Bytes: 7, Took: 3 * time.Second,
 		}, nil
 	})
 	var events []*apiv1.ProbeEvent
 	send := func(e *apiv1.ProbeEvent) error { events = append(events, e); return nil }
-	if err := probeOnRequest(t.Context(), by, "ut0", probeHosts, &apiv1.ProbeRequest{To: "uk3", Kind: "capacity", TimeoutSeconds: 1.5}, send); err != nil {
+	if err := probeOnRequest(t.Context(), by, "ut0", theHosts, &apiv1.ProbeRequest{To: "uk3", Kind: "capacity", TimeoutSeconds: 1.5}, send); err != nil {
 		t.Fatal(err)
 	}
 	if want := (probe.Question{From: "ut0", To: "uk3", Kind: "capacity", Timeout: 1500 * time.Millisecond}); asked != want {
 		t.Errorf("asked %+v, want %+v", asked, want)
 	}
 	want := `from:"ut0" to:"uk3" kind:"capacity" rtt_seconds:0.1 rtt_variation_seconds:0.001 bandwidth_mbps:2 spread:0.1 capacity_mbps:16 lanes:8 ` +
-		`curve:{lanes:1 mbps:2} loss:0.01 logp:{size_bytes:1024 send_overhead_seconds:1e-06 receive_overhead_seconds:2e-06 gap_seconds:0.001} bytes:7 seconds:3`
+		`curve:{lanes:1 mbps:2} loss:0 logp:{size_bytes:1024 send_overhead_seconds:1e-06 receive_overhead_seconds:2e-06 gap_seconds:0.001} bytes:7 seconds:3 notes:"a host was the limit"`
 	if len(events) != 2 || events[0].GetProgress().GetStep() != "trains" || events[0].GetProgress().GetBytes() != 5 ||
 		strings.Join(strings.Fields(events[1].GetResult().String()), " ") != want { // String puts in blanks as it likes
 		t.Errorf("events %v", events)
@@ -89,11 +92,51 @@ func TestProbeErrors(t *testing.T) {
 			}
 			return probe.Answer{}, tt.err
 		})
-		err := probeOnRequest(tt.ctx, by, "ut0", probeHosts, tt.req, func(*apiv1.ProbeEvent) error { t.Errorf("%v: an event", tt.req); return nil })
+		err := probeOnRequest(tt.ctx, by, "ut0", theHosts, tt.req, func(*apiv1.ProbeEvent) error { t.Errorf("%v: an event", tt.req); return nil })
 		if connect.CodeOf(err) != tt.code || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %v with %q", tt.req, err, tt.code, tt.want)
 		}
 	}
+}
+
+// TestProbeOfALostHost: a question to a host that is killed ends when membership says so, long before its
+// time is up; one to a host that lives is not cut short.
+func TestProbeOfALostHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		states := func() map[string]string {
+			hosts := map[string]string{"a": "alive", "b": "alive", "c": "alive"}
+			if time.Since(begin) > 8*time.Second {
+				hosts["b"] = "failed"
+			}
+			return hosts
+		}
+		by := askerFunc(func(ctx context.Context, q probe.Question, _ func(probe.Progress) error) (probe.Answer, error) {
+			select {
+			case <-ctx.Done():
+				return probe.Answer{}, fmt.Errorf("ask host %s to measure: %w", q.From, context.Cause(ctx))
+			case <-time.After(time.Minute):
+				return probe.Answer{}, nil
+			}
+		})
+		var results int
+		ask := func(from string) error {
+			return probeOnRequest(t.Context(), by, "a", states, &apiv1.ProbeRequest{From: from, To: "c"}, func(e *apiv1.ProbeEvent) error {
+				if e.GetResult() != nil {
+					results++
+				}
+				return nil
+			})
+		}
+		err := ask("b")
+		if took := time.Since(begin); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "host b is failed") || took > 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		begin = time.Now()
+		if err := ask("a"); err != nil || results != 1 || time.Since(begin) != time.Minute {
+			t.Errorf("a host that lives: %v, %d results after %v", err, results, time.Since(begin))
+		}
+	})
 }
 
 func TestNearNames(t *testing.T) {

@@ -39,6 +39,7 @@ func (a *Agent) newService(ctx context.Context) http.Handler {
 	s := &service{a: a, ctx: ctx, ranks: make(map[rankKey]*session)}
 	mux := http.NewServeMux()
 	mux.Handle(apiv1connect.NewAgentServiceHandler(s, connect.WithReadMaxBytes(maxRequest)))
+	mux.HandleFunc("GET /metrics", s.metrics)
 	return mux
 }
 
@@ -61,6 +62,7 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 	r.ProbeCost = probeCost(a.prober.Cost())
 	r.PoolsEpoch = a.pools.current().tree.Epoch
 	r.MapBytesSent, r.MapBytesReceived = a.mapSync.Bytes()
+	r.Prediction = a.predictions.test(k, time.Now())
 	r.Warnings = a.Warnings()
 	for _, g := range a.groups.Status() {
 		gs := &apiv1.GroupStatus{Job: g.Job, Ranks: uint32(g.Ranks), State: g.State}

@@ -15,7 +15,6 @@ import (
 	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/exchange/plan"
-	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // Operators can declare the switch tree of a site, in a file that some or all of its agents are
@@ -217,6 +216,10 @@ func (s *switches) current() (trees []siteTree, warnings []string) {
 					warnings = append(warnings, fmt.Sprintf("site %s: the switch tree that %s declares is not used: host %s is of site %s", label, hosts[0], stranger, site[stranger]))
 					continue
 				}
+				if lacks := lacking(t.topology, label, members); len(lacks) > 0 {
+					warnings = append(warnings, fmt.Sprintf("site %s: the switch tree that %s declares lacks %s: it is not used where a host that it lacks takes part; name all live hosts of the site in it",
+						label, hosts[0], nameSome(lacks)))
+				}
 				trees = append(trees, siteTree{label, hosts, t.topology})
 			}
 		}
@@ -224,47 +227,4 @@ func (s *switches) current() (trees []siteTree, warnings []string) {
 	slices.SortFunc(trees, func(a, b siteTree) int { return strings.Compare(a.site, b.site) })
 	slices.Sort(warnings)
 	return trees, warnings
-}
-
-// foreign returns a host of t that is known to be of another site, or "".
-func foreign(t *plan.Topology, label string, site map[string]string) string {
-	for _, h := range t.Hosts() {
-		if s, ok := site[h]; ok && s != label {
-			return h
-		}
-	}
-	return ""
-}
-
-// The bounds within which the median measured rate of a tree's pairs may lie, of the rate declared.
-const (
-	treeFaster = 1.2
-	treeSlower = 0.5
-)
-
-// doubt compares a declared tree with what was measured between its hosts, and returns what does
-// not fit, or "". One train at a time crosses a site, so the shape cannot be judged so, only the rate.
-func (t siteTree) doubt(rate func(from, to string) (netmap.BytesPerSec, bool)) string {
-	declared, ok := t.Bandwidth()
-	if !ok {
-		return ""
-	}
-	var rates []netmap.BytesPerSec
-	for _, a := range t.Hosts() {
-		for _, b := range t.Hosts() {
-			if r, ok := rate(a, b); ok && a != b {
-				rates = append(rates, r)
-			}
-		}
-	}
-	if len(rates) < 2 {
-		return ""
-	}
-	slices.Sort(rates)
-	median := rates[len(rates)/2]
-	if median >= treeSlower*declared && median <= treeFaster*declared {
-		return ""
-	}
-	return fmt.Sprintf("site %s: %s declares links of %.4g Mbit/s, and between its hosts %.4g Mbit/s are measured; correct bandwidth_mbps, or leave it away",
-		t.site, t.by[0], declared.Mbps(), median.Mbps())
 }

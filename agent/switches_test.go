@@ -30,10 +30,14 @@ func TestDeclaredTrees(t *testing.T) {
 		members []membership.Member
 		trees   map[uint64]*declaredTree
 		used    int
-		warning string
+		warning string // a part of it
 	}{
 		{"agreed", []membership.Member{member("a0", "A", 7), member("a1", "A", 7), member("a2", "A", 0), member("b0", "B", 0)},
 			map[uint64]*declaredTree{7: {topology: topo}}, 1, ""},
+		{"a host that it lacks", []membership.Member{member("a0", "A", 7), member("a1", "A", 0), member("a3", "A", 0)},
+			map[uint64]*declaredTree{7: {topology: topo}}, 1, "that a0 declares lacks host a3:"},
+		{"hosts that it lacks", []membership.Member{member("a0", "A", 7), member("z9", "A", 0), member("a3", "A", 0), member("b0", "B", 0), {Name: "a4", State: membership.Failed, Meta: membership.Meta{Site: "A"}}},
+			map[uint64]*declaredTree{7: {topology: topo}}, 1, "lacks hosts a3, z9:"},
 		{"not fetched yet", []membership.Member{member("a0", "A", 7)}, map[uint64]*declaredTree{7: {}}, 0, ""},
 		{"two trees", []membership.Member{member("a0", "A", 7), member("a1", "A", 8)},
 			map[uint64]*declaredTree{7: {topology: topo}, 8: {topology: topo}}, 0, "hosts a0 and a1 declare different"},
@@ -68,6 +72,14 @@ func TestTreeDoubt(t *testing.T) {
 	}
 	if doubt := tree.doubt(func(string, string) (netmap.BytesPerSec, bool) { return 0, false }); doubt != "" {
 		t.Errorf("nothing measured: %q", doubt)
+	}
+}
+
+func TestNameSome(t *testing.T) {
+	for n, want := range map[int]string{1: "host a", 2: "hosts a, b", 5: "hosts a, b, c, d, e", 7: "hosts a, b, c, d, e and 2 more"} {
+		if got := nameSome(strings.Split("abcdefg", "")[:n]); got != want {
+			t.Errorf("%d hosts: %q, want %q", n, got, want)
+		}
 	}
 }
 

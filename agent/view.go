@@ -87,6 +87,7 @@ func (a *Agent) openNetmap() error {
 	a.netmap, err = netmap.NewMap(netmap.MapConfig{
 		Self:       a.name,
 		Member:     a.isMember,
+		Sites:      a.sites,
 		Credential: signer.Credential(),
 		Sign: func(message []byte) ([]byte, error) {
 			return signer.Sign(mapSignature, message)

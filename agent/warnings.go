@@ -9,11 +9,12 @@ import (
 )
 
 // Warnings are sentences about what the operator should look at: hosts that measure as if they
-// stood in another site, reports that contradict all others or are absurd, declared
-// switch trees that disagree or do not fit what is measured.
+// stood in another site, reports that contradict all others or are absurd, hosts that let this one
+// measure nothing, declared switch trees that disagree or do not fit what is measured.
 func (a *Agent) Warnings() []string {
 	warnings := slices.Clone(a.pools.current().tree.Warnings)
 	warnings = append(warnings, a.netmap.Warnings(time.Now())...)
+	warnings = append(warnings, a.prober.Warnings(time.Now())...)
 	trees, wrong := a.switches.current()
 	warnings = append(warnings, wrong...)
 	for _, t := range trees {

@@ -40,7 +40,7 @@ func (t *Tree) MarshalJSON() ([]byte, error) {
 			return nil, fmt.Errorf("write pool tree: host %w", err)
 		}
 	}
-	f := treeFile{Criterion: t.Criterion, Band: t.Band, Root: t.poolFile(t.Root)}
+	f := treeFile{Criterion: t.Criterion, Band: digits(t.Band), Root: t.poolFile(t.Root)}
 	for _, th := range t.Thresholds {
 		f.Thresholds = append(f.Thresholds, thresholdFile{inMbps(th.Low), inMbps(th.High)})
 	}
@@ -59,10 +59,13 @@ func (t *Tree) poolFile(p *Pool) *poolFile {
 }
 
 // inMbps rounds to twelve digits, which hides the noise of the conversion.
-func inMbps(r netmap.BytesPerSec) float64 {
-	v, err := strconv.ParseFloat(strconv.FormatFloat(r.Mbps(), 'g', 12, 64), 64)
+func inMbps(r netmap.BytesPerSec) float64 { return digits(r.Mbps()) }
+
+// digits rounds to twelve of them.
+func digits(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)
 	if err != nil {
-		return r.Mbps()
+		return v
 	}
-	return v
+	return r
 }

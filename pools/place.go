@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ const doubtNumbers = ": "
 
 // String is a sentence for the operator.
 func (m Misplacement) String() string {
-	rate := func(r netmap.BytesPerSec) string { return strconv.FormatFloat(r.Mbps(), 'g', 3, 64) }
+	rate := func(r netmap.BytesPerSec) string { return formatMbps(r, 3) }
 	return fmt.Sprintf("host %s is labelled %s but measures like a host of %s%s%s Mbit/s and %v to the hosts of %s, %s Mbit/s and %v to those of %s",
 		m.Host, m.Label, m.Like, doubtNumbers, rate(m.LikeRate), m.LikeLatency.Round(10*time.Microsecond), m.Like,
 		rate(m.LabelRate), m.LabelLatency.Round(10*time.Microsecond), m.Label)

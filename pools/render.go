@@ -2,8 +2,11 @@ package pools
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // String draws the tree, a line for each pool: the sites of its hosts, how many there are,
@@ -22,7 +25,7 @@ func (t *Tree) String() string {
 	draw = func(p *Pool, head, tail string) {
 		fmt.Fprintf(&b, "%s%s · %s", head, t.label(p, perSite), plural(len(p.Hosts), "host"))
 		if p.Threshold > 0 {
-			fmt.Fprintf(&b, " · %s Mbit/s", strconv.FormatFloat(p.Threshold.Mbps(), 'g', 4, 64))
+			fmt.Fprintf(&b, " · %s Mbit/s", formatMbps(p.Threshold, 4))
 		}
 		b.WriteByte('\n')
 		for i, c := range p.Children {
@@ -35,6 +38,16 @@ func (t *Tree) String() string {
 	}
 	draw(t.Root, "", "")
 	return b.String()
+}
+
+// formatMbps shows r with so many significant digits, and in whole Mbit/s where it has more than
+// that before the point: 2170 and not 2.17e+03, as people write rates.
+func formatMbps(r netmap.BytesPerSec, digits int) string {
+	v := r.Mbps()
+	if v >= math.Pow10(digits)-0.5 { // which would be rounded up to it
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
 // label names the hosts of p: "UT", "UK+NTH", "UT (3 of 8)", "h0…h4".

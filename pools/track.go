@@ -16,7 +16,8 @@ type TrackConfig struct {
 	Build Config
 	// Dwell is how long a different tree must have held before it takes over. Zero means
 	// 10 s. A tree that an estimate has changed by more than a factor of 1.5 needs a tenth
-	// of it; one whose hosts differ takes over at once. A short one follows every hiccup of
+	// of it, or a twentieth where most pairs of two sites show it; one that a single pair has changed by rising above its
+	// like three times as much; one whose hosts differ takes over at once. A short one follows every hiccup of
 	// a link, a long one plans for links that are no more.
 	Dwell time.Duration
 	// Margin is by how much, relative, an estimate must have moved before it counts, and
@@ -33,8 +34,10 @@ const (
 	rest = 100
 	// largeChange is the factor by which an estimate must have moved for the short dwell.
 	largeChange = 1.5
-	// shortDwell is the part of the dwell that a large change needs: three looks of the agent.
+	// shortDwell is the part of the dwell that a large change needs, three looks of the agent, and broadDwell
+	// that of one which most pairs of a direction show, two looks.
 	shortDwell = 10
+	broadDwell = 20
 	// patience bounds, in dwells, for how long trees that follow each other quickly can put
 	// off the end of one that none of them is like.
 	patience = 3
@@ -249,15 +252,26 @@ func (t *Tracker) decide(now time.Time) (changed bool, err error) {
 		t.pending.tree, t.pending.since = t.cand, now
 	}
 	why := t.turn()
-	dwell := t.cfg.Dwell
-	if why.factor > largeChange {
-		dwell /= shortDwell
-	}
-	if now.Sub(t.pending.since) < dwell && now.Sub(t.pending.first) < patience*t.cfg.Dwell {
+	if now.Sub(t.pending.since) < t.dwell(why) && now.Sub(t.pending.first) < patience*t.cfg.Dwell {
 		return false, nil
 	}
 	t.adopt(now, why.String()+": "+t.cand.outline())
 	return true, nil
+}
+
+// dwell returns for how long a tree must have held that why has brought about. One pair that has left its
+// like upwards waits longest: after a link has fallen that is mostly a pair which was not looked at since, or was misread, and
+// a tree that goes back on its word is wrong for all others.
+func (t *Tracker) dwell(why turn) time.Duration {
+	switch {
+	case why.lone && why.now > why.before:
+		return patience * t.cfg.Dwell
+	case why.factor <= largeChange:
+		return t.cfg.Dwell
+	case why.broad:
+		return t.cfg.Dwell / broadDwell
+	}
+	return t.cfg.Dwell / shortDwell
 }
 
 // keeps reports whether the candidate gives no cause to replace the current tree.

@@ -2,7 +2,6 @@ package pools
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -103,6 +102,8 @@ type turn struct {
 	from, to    string // hosts, or sites where the whole direction changed alike
 	before, now float64
 	factor      float64 // by which it moved, 1 or more
+	broad       bool    // most pairs of the direction between two sites have moved like it
+	lone        bool    // most of them have hardly moved
 }
 
 func (t turn) String() string {
@@ -114,7 +115,7 @@ func (t turn) String() string {
 		verb = "fell"
 	}
 	mbps := func(v float64) string {
-		return strconv.FormatFloat(netmap.BytesPerSec(v).Mbps(), 'g', 3, 64)
+		return formatMbps(netmap.BytesPerSec(v), 3)
 	}
 	return fmt.Sprintf("%s→%s %s from %s to %s Mbit/s", t.from, t.to, verb, mbps(t.before), mbps(t.now))
 }
@@ -163,8 +164,9 @@ func (t *Tracker) turn() turn {
 	}
 	was, is := middle(refs), middle(outs)
 	if (is < was) == (found.now < found.before) && ratio(is, was) > 1+(found.factor-1)/2 {
-		found.from, found.to, found.before, found.now = a, b, was, is
+		found.from, found.to, found.before, found.now, found.broad = a, b, was, is, len(refs) > 1
 	}
+	found.lone = found.factor > largeChange && ratio(is, was) <= 1+t.cfg.Margin
 	return found
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -126,8 +127,11 @@ func askOver(ctx context.Context, s control, q Question, progress func(Progress)
 	stop := context.AfterFunc(ctx, s.Abort)
 	defer stop()
 	failed := func(err error) (Answer, error) {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return Answer{}, &LateError{Host: q.From, Limit: q.Timeout}
 		}
 		return Answer{}, fmt.Errorf("ask host %s to measure: %w", q.From, err)
 	}

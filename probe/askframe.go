@@ -20,7 +20,8 @@ const (
 	// maxFrame holds an answer with its longest curve and model twice over.
 	maxFrame = 8 << 10
 	maxCurve = 32
-	maxText  = 400 // bytes of a reason
+	maxNotes = 4
+	maxText  = 400 // bytes of a reason or a note
 )
 
 // An Answer is what was measured. What the question did not ask for is zero.
@@ -32,8 +33,9 @@ type Answer struct {
 	Capacity  netmap.BytesPerSec `json:"capacity,omitempty"`     // what several lanes get together
 	Lanes     int                `json:"lanes,omitempty"`        // that reach Capacity
 	Curve     []LaneRate         `json:"curve,omitempty"`        // what was measured on the way to it
-	Loss      float64            `json:"loss,omitempty"`         // share of packets
+	Loss      *float64           `json:"loss,omitempty"`         // share of the probe's own packets; nil: not measured
 	LogP      []logp.Point       `json:"logp,omitempty"`
+	Notes     []string           `json:"notes,omitempty"` // what limits the values above, for a person
 	Bytes     int64              `json:"bytes,omitempty"` // sent for it, UDP payload
 	Took      time.Duration      `json:"took_ns,omitempty"`
 }
@@ -57,8 +59,10 @@ func (a Answer) check() error {
 		return fmt.Errorf("spread %g: %w", a.Spread, errInvalid)
 	case a.Lanes < 0 || a.Lanes > netmap.MaxLanes:
 		return fmt.Errorf("%d lanes: %w", a.Lanes, errInvalid)
-	case !(a.Loss >= 0 && a.Loss <= 1):
-		return fmt.Errorf("loss %g: %w", a.Loss, errInvalid)
+	case a.Loss != nil && !(*a.Loss >= 0 && *a.Loss <= 1):
+		return fmt.Errorf("loss %g: %w", *a.Loss, errInvalid)
+	case len(a.Notes) > maxNotes:
+		return fmt.Errorf("%d notes, want at most %d: %w", len(a.Notes), maxNotes, errInvalid)
 	case a.Bytes < 0 || !within(a.Took, MaxAskTime+time.Minute):
 		return fmt.Errorf("%d bytes in %v: %w", a.Bytes, a.Took, errInvalid)
 	case len(a.Curve) > maxCurve || len(a.LogP) > logp.MaxPoints:
@@ -150,6 +154,9 @@ func parseFrame(b []byte) (frame, error) {
 	if f.Answer != nil {
 		parts++
 		err = errors.Join(err, f.Answer.check())
+		for i, n := range f.Answer.Notes {
+			f.Answer.Notes[i] = printable(n)
+		}
 	}
 	if f.Refusal != nil {
 		parts++

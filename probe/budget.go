@@ -15,10 +15,14 @@ const (
 	again             // what is measured again at length: bulks, capacity, LogP; inside a site all
 	urgent            // a second opinion where a reading and an estimate disagree
 	uses
+
+	// operator is what an operator wants at once: it is charged to again, and waits for no budget while
+	// that owes less than operatorTime of the link.
+	operator = uses
 )
 
 // useNames are the uses in messages.
-var useNames = [uses]string{"first", "watch", "again", "urgent"}
+var useNames = [uses + 1]string{"first", "watch", "again", "urgent", "operator"}
 
 // parts is what each use is sure of; what one has no need of goes to the others. Most is
 // for watch: a change that nobody sees costs more than an estimate that is a little off.
@@ -32,6 +36,9 @@ const (
 	// urgentTime is the same for second opinions: each of 8 hosts with a short train of
 	// its own over a link that has just fallen takes 3 s.
 	urgentTime = 4 * time.Second
+	// operatorTime bounds what operators may have a link owe, or a host could ask in their name for
+	// ever. A search for the knee, a bulk probe and LogP take a minute or two of it together.
+	operatorTime = 5 * time.Minute
 )
 
 // Terms are what a budget allows.
@@ -140,6 +147,12 @@ func (b *budget) open(u use, cost int64, t terms) bool {
 		}
 	}
 	return b.spent[u] < 1 || b.spent[u]+float64(cost) <= limit
+}
+
+// granted reports whether an operator's probe may go ahead.
+func (b *budget) granted(now time.Time, t terms) bool {
+	b.leak(now, t)
+	return b.spent[again] <= max(float64(t.burst), b.rate*operatorTime.Seconds())
 }
 
 // spend notes that bytes were sent and, where one was measured, the rate. Debts are of

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -171,7 +172,9 @@ func TestKeeperLeasesOneAtATime(t *testing.T) {
 		for i := range 40 {
 			wg.Go(func() {
 				l := links[i%2]
-				release, err := k.acquire(context.Background(), l, ask(first))
+				q := ask(first)
+				q.host = fmt.Sprintf("h%d", i)
+				release, err := k.acquire(context.Background(), l, q)
 				if err != nil {
 					t.Errorf("%d: %v", i, err)
 					return
@@ -216,7 +219,7 @@ func TestKeeperRefuses(t *testing.T) {
 		if _, err := k.acquire(ctx, l, ask(first)); err == nil {
 			t.Error("held, and the asker gone: granted")
 		}
-		if n := k.links[l].waiters; n != 0 {
+		if n := len(k.links[l].waiters); n != 0 {
 			t.Errorf("%d still wait", n)
 		}
 		release(1<<20, 1e6)
@@ -301,7 +304,7 @@ func TestKeeperBoundsClaims(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		release(maxBulkBytes, 1e6)
-		if got := k.costs(time.Now()); len(got) != 1 || got[0].LastHour > maxSessionBytes+2e6 || got[0].Capacity != 1e6 {
+		if got := k.costs(time.Now()); len(got) != 1 || got[0].LastHour > 2*firstCost+2e6 || got[0].Capacity != 1e6 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -54,6 +54,8 @@ var (
 // bulkOptions say how much a bulk probe may do.
 type bulkOptions struct {
 	lanes    int           // 1: what one flow gets; more: up to so many, until the knee. 0 means 1
+	one      lanePoint     // what is known of one lane: a search begins with the lanes that fill line. Zero: nothing
+	line     float64       // bytes a second that trains read of the link; 0 unknown
 	bytes    int64         // user bytes, all lanes together. 0 means 64 MiB
 	time     time.Duration // from the first byte on. 0 means 10 s
 	spread   float64       // relative standard error at which to stop where losses decide. 0 means 0.05
@@ -84,7 +86,7 @@ func (o bulkOptions) withDefaults() bulkOptions {
 
 // bulkResult is what a bulk probe found out about one direction. Rates are of user bytes.
 type bulkResult struct {
-	Rate   netmap.BytesPerSec // what one flow gets in the steady state; 0: not seen
+	Rate   netmap.BytesPerSec // what one flow gets in the steady state; 0: not seen, or known before
 	Spread float64            // relative standard error of Rate, as it is also where not Enough
 	Enough bool               // false: a cap ended it, and Rate is what was seen until then
 	Shaped bool               // a token bucket ran empty under it
@@ -93,12 +95,15 @@ type bulkResult struct {
 	// met the knee if Knee is set; otherwise Capacity is a lower bound.
 	Curve    []lanePoint
 	Capacity netmap.BytesPerSec
-	Lanes    int // the least number that gets 95 % of Capacity
+	Lanes    int // the least number that gets 95 % of Capacity; 0 where the search was cut short
 	Knee     bool
 
 	// Loss is the share of the packets of the data lanes that QUIC declared lost: those
 	// that the flows' own growth pushed out of a queue as well as those the path loses.
 	Loss float64
+	// Of one flow that losses held: the packets of its steady state, and how often losses made it slow down there. No
+	// queue stood, so the path lost them.
+	Steady, Cuts float64
 	// RTT is the least round trip of the data lanes, Loaded the last smoothed one: what
 	// Loaded has above RTT is queue that the probe itself has made.
 	RTT, Loaded time.Duration

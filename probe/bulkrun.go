@@ -66,8 +66,11 @@ func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error
 	if errors.Is(err, errBulkLate) {
 		err = nil // what was seen until then counts
 	}
-	if err == nil && res.Rate == 0 {
-		err = errors.New("bulk: no rate could be read in the bytes and the time allowed")
+	if res.Limited && r.o.lanes == 1 { // a host that is slow may be so evenly
+		res.Spread = max(res.Spread, unsure)
+	}
+	if err == nil && res.Rate == 0 && res.Lanes == 0 {
+		err = errNoRate
 	}
 	if err != nil {
 		s.Abort()
@@ -156,7 +159,13 @@ func (r *bulkRun) send(s dataStream) {
 func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bulkResult) error {
 	var ss []sample
 	var curve []lanePoint
-	for k := moreLanes(curve, r.o.lanes); k > 0; k = moreLanes(curve, r.o.lanes) {
+	search := kneeSearch{most: r.o.lanes, line: r.o.line}
+	if r.o.lanes > 1 && r.o.one.Rate > 0 && r.o.line > 0 {
+		if search.begin = filling(r.o.one.Rate / r.o.line); search.begin > 1 {
+			curve = append(curve, r.o.one)
+		}
+	}
+	for k := search.next(curve); k > 0; k = search.next(curve) {
 		r.o.progress(fmt.Sprintf("%d lanes", k), r.written.Load())
 		if err := r.lanes(ctx, k); err != nil {
 			return err
@@ -167,11 +176,16 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 			r.note(res, curve, st)
 		}
 		if err != nil {
+			if res.Knee = search.flat(curve); res.Knee {
+				_, res.Lanes = knee(curve)
+			}
 			return err
 		}
 	}
-	n := len(curve)
-	res.Knee = n > 1 && curve[n-1].Rate < (1+kneeGain)*curve[n-2].Rate
+	res.Knee = search.met(curve) || search.flat(curve)
+	if r.o.lanes > 1 { // one that comes this far was not cut short
+		_, res.Lanes = knee(curve)
+	}
 	return nil
 }
 
@@ -179,10 +193,13 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 func (r *bulkRun) note(res *bulkResult, curve []lanePoint, st steady) {
 	if len(curve) == 1 {
 		res.Rate, res.Spread, res.Enough, res.Shaped = netmap.BytesPerSec(st.Rate), st.Spread, st.Enough, st.Shaped
+		if st.lossy {
+			res.Steady, res.Cuts = st.Rate*st.Span.Seconds()/userPayload, float64(st.Cuts)
+		}
 	}
 	if r.o.lanes > 1 {
-		c, k := knee(curve)
-		res.Curve, res.Capacity, res.Lanes = curve, netmap.BytesPerSec(c), k
+		c, _ := knee(curve)
+		res.Curve, res.Capacity = curve, netmap.BytesPerSec(c)
 	}
 }
 
@@ -200,7 +217,7 @@ func (r *bulkRun) step(ctx context.Context, s control, start time.Time, k int, c
 	var last steady
 	point := func() lanePoint {
 		res.Limited = last.limited(p)
-		return lanePoint{k, last.Rate, last.Spread, last.Enough}
+		return lanePoint{k, last.Rate, last.Spread, last.Enough, last.queued(p)}
 	}
 	for {
 		m, err := readMessage(s, opProgress)

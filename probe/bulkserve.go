@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -115,6 +116,10 @@ func (b *bulkSink) end() {
 	}
 }
 
+// bulkStall is for how long nothing may arrive until the session is ended: who sends nothing holds
+// this host's slot for nothing. Longer than outages that a connection lives through.
+const bulkStall = askTime
+
 // serveBulk receives the bulk transfer that m asks for, while this host's slot is held.
 func (p *Prober) serveBulk(ctx context.Context, s *lane.Stream, m message) error {
 	if p.cfg.Busy() || p.stopped() {
@@ -154,6 +159,7 @@ func (b *bulkSink) report(ctx context.Context, s control, rtt time.Duration, bus
 		return err
 	}
 	start := time.Now()
+	moved := start // when something arrived last
 	ended := make(chan error, 1)
 	go func() { // ends with the stream, at the latest at its deadline; waited for below
 		_, err := s.Read(make([]byte, 1))
@@ -189,7 +195,14 @@ func (b *bulkSink) report(ctx context.Context, s control, rtt time.Duration, bus
 			}
 			due = now.Add(nextReport(now.Sub(start), rtt))
 			bytes, lanes := b.arrived()
-			last = max(last, bytes)
+			if bytes > last {
+				last, moved = bytes, now
+			} else if now.Sub(moved) > bulkStall {
+				b.end()
+				s.CancelRead(0)
+				<-ended
+				return fmt.Errorf("bulk: nothing has arrived for %v", now.Sub(moved))
+			}
 			err = writeMessage(s, message{Op: opProgress, Bytes: last, Count: lanes, SpanNS: int64(now.Sub(start))})
 		}
 		if err != nil {

@@ -18,23 +18,26 @@ func TestCorroborate(t *testing.T) {
 	}
 	plain := claim{"p", netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e6, Source: netmap.SourceProbed}}
 	for i, tt := range []struct {
+		own    float64
 		claims []claim
 		want   string // which are left
 	}{
-		{nil, ""},
-		{[]claim{plain}, ""},
-		{[]claim{says("a", 0.4)}, ""},
-		{[]claim{says("a", 0.7)}, "a"},
-		{[]claim{says("a", 0.4), says("a", 0.4), plain}, ""},
-		{[]claim{says("self", 0.01)}, "self"},
-		{[]claim{says("a", 0.5), says("b", 0.4)}, "a b"},
-		{[]claim{says("a", 0.9), says("b", 0.01)}, "a"},
-		{[]claim{says("b", 0.01), says("b", 0.01), says("b", 0.01), says("a", 0.9)}, "a"},
-		{[]claim{says("a", 0.1), says("b", 0.12), says("c", 1)}, "a b"},
-		{[]claim{says("a", 0.1), says("b", 0.12), says("c", 0.001), says("self", 0.11)}, "a b self"},
+		{0.3, []claim{says("a", 0.4)}, "a"},
+		{0.3, []claim{says("a", 0.1)}, ""},
+		{0, nil, ""},
+		{0, []claim{plain}, ""},
+		{0, []claim{says("a", 0.4)}, ""},
+		{0, []claim{says("a", 0.7)}, "a"},
+		{0, []claim{says("a", 0.4), says("a", 0.4), plain}, ""},
+		{0, []claim{says("self", 0.01)}, "self"},
+		{0, []claim{says("a", 0.5), says("b", 0.4)}, "a b"},
+		{0, []claim{says("a", 0.9), says("b", 0.01)}, "a"},
+		{0, []claim{says("b", 0.01), says("b", 0.01), says("b", 0.01), says("a", 0.9)}, "a"},
+		{0, []claim{says("a", 0.1), says("b", 0.12), says("c", 1)}, "a b"},
+		{0, []claim{says("a", 0.1), says("b", 0.12), says("c", 0.001), says("self", 0.11)}, "a b self"},
 	} {
 		got := ""
-		for k, e := range corroborate("self", tt.claims) {
+		for k, e := range corroborate("self", tt.own, tt.claims) {
 			if e.Bandwidth != tt.claims[k].e.Bandwidth {
 				t.Errorf("case %d: the rate of %s has changed", i, tt.claims[k].from)
 			}

@@ -28,7 +28,8 @@
 // trains as often as a share of their rate allows, every 10 to 12 s at 1.2 Mbit/s and every 3 s from
 // 5 Mbit/s on; when one has changed, the hosts that have not seen it go first. Nothing starts
 // while an exchange runs on either host, or between a host of the site and other sites, and
-// what runs ends at once; only second opinions go on, a few short trains a link in 10 s.
+// what runs ends at once; only second opinions go on, a few short trains a link in 10 s. Then the hosts
+// of a site add up what arrives from another one, which shows a link that falls ([load]).
 //
 // The price: at most 1 % of a link between sites in the long run, of all that is sent while nobody uses
 // the grid, and an hourly cap for each host ([Config.Share], [Config.HourlyCap], [Prober.Cost]).

@@ -106,6 +106,16 @@ func nextLength(count int, r reading) int {
 	return min(want, maxTrain)
 }
 
+// enoughLength returns how many packets would have been enough for a train of count packets that was read as r, at
+// most count; 0 if it was too short. A quarter more than needed, as in nextLength.
+func enoughLength(count int, r reading) int {
+	if r.Span < minSpan || r.Points < minArrivals {
+		return 0
+	}
+	part := max(float64(minSpan)/float64(r.Span), float64(minArrivals)/float64(r.Points))
+	return min(int(math.Ceil(1.25*part*float64(count))), count)
+}
+
 // inOrder returns the arrivals by time, then number, each number once (its first arrival).
 func inOrder(arrivals []arrival) []arrival {
 	as := slices.Clone(arrivals)

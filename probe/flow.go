@@ -3,6 +3,7 @@ package probe
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -11,6 +12,11 @@ import (
 // then follows the link. Headers, acknowledgements of the other direction and the saw tooth of
 // a congestion window cost some per cent of a link.
 const fills = 0.90
+
+// follows is the share of a link from which on a flow is said to follow it when it changes. What a flow that
+// fills its link leaves of it in a young grid, beside the agents' own talk, may be a tenth, and what strangers leave grows
+// with the link as well; what is held by losses or by the network is held to less, mostly.
+const follows = 0.75
 
 // A flowBelief is what is believed of one ordered pair: the rate of its narrowest link, which
 // trains read, and what one flow gets of it, which bulk probes and exchanges read. The two
@@ -81,8 +87,8 @@ func (b *flowBelief) atLeast(rate float64, like siteFlow) (news bool) {
 	if v, _ := b.flow(like); rate <= 1.1*v {
 		return false
 	}
-	if l, _ := b.line.value(); l > 0 && rate > 1.1*l {
-		b.line.add(rate, loneSpread)
+	if l, _ := b.line.value(); l > 0 && rate > 1.1*l && b.line.add(rate, loneSpread) {
+		b.linkChanged()
 	}
 	b.flowed(rate, loneSpread)
 	return true
@@ -97,17 +103,17 @@ func (b *flowBelief) several(rate float64, lanes int) {
 
 // flow returns what one flow gets, user bytes a second, and how uncertain that is, relative.
 //
-// A flow that filled its link when it was last measured fills it now, whatever trains say of
+// A flow that filled most of its link when it was last measured does so now, whatever trains say of
 // the link since. One that did not gets what it got, or the link where that has become less:
 // what holds a flow (loss, a shaper) stays when the link changes. A pair without a bulk probe of its
 // own borrows that of like pairs. 0 means unknown.
 func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 	line, lineSpread := b.line.value()
-	if b.bulk.readings() == 0 {
+	if b.bulk.readings() == 0 || b.part.readings() == 0 && line > 0 && like.part > 0 { // none, or of the link as it was
 		if like.part == 0 || line == 0 {
 			return line, lineSpread
 		}
-		if like.part >= fills {
+		if like.part >= follows {
 			return line * min(like.part, 1), lineSpread
 		}
 		return min(like.rate, line), max(lineSpread, loneSpread)
@@ -116,7 +122,7 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 	switch {
 	case line == 0:
 		return got, gotSpread
-	case part >= fills:
+	case part >= follows:
 		return line * min(part, 1), max(lineSpread, min(gotSpread, loneSpread))
 	}
 	return min(got, line), gotSpread
@@ -127,7 +133,8 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 // bulk probe wander by 10 %, and those of like pairs wander about the same value. A pair that differs
 // from its like stands alone, from its second bulk probe on; the first may have been
 // wrong. spread is that of the own readings alone: like pairs must not take for news what they have
-// said themselves. With it, the values of a site pair tend to the mean of all readings.
+// said themselves. What like pairs say holds what this one has told them: with ownPart the values of a site pair tend to
+// the mean of all readings, and without it each would stay half-way to its own.
 func (b *flowBelief) pooled(like siteFlow) (got, part, spread float64) {
 	got, spread = b.bulk.value()
 	part, partSpread := b.part.value()
@@ -135,7 +142,7 @@ func (b *flowBelief) pooled(like siteFlow) (got, part, spread float64) {
 	case part == 0 || like.part == 0: // what it got of the old link, or nobody to compare with
 		return got, part, spread
 	case !b.unlike(like):
-		return weighted(got, spread, like.rate, like.spread), weighted(part, partSpread, like.part, like.spread), spread
+		return weighted(got, spread/ownPart, like.rate, like.spread), weighted(part, partSpread/ownPart, like.part, like.spread), spread
 	case b.bulk.readings() == 1 && like.pairs > 1:
 		return like.rate, like.part, max(spread, like.spread)
 	}
@@ -147,6 +154,9 @@ func (b *flowBelief) unlike(like siteFlow) bool {
 	part, spread := b.part.value()
 	return part > 0 && like.part > 0 && apart(part, like.part) > max(unlikeRate, min(3*math.Hypot(spread, like.spread), 0.5))
 }
+
+// ownPart is by which part the error of like pairs counts beside a pair's own.
+const ownPart = 1. / 3
 
 // unlikeRate is how far from its like a pair must lie at least to be another case.
 const unlikeRate = 0.25
@@ -170,6 +180,25 @@ func (b *flowBelief) capacityOf() (rate float64, lanes int) {
 	return 0, 0
 }
 
+// heldRate returns what losses leave of a flow, user bytes a second, if they fall at random: congestion control gains
+// a packet a round trip and gives back 30 % at a loss, which comes to a window of √(1.7/0.6/p) packets (Mathis, Semke, Mahdavi
+// and Ott, 1997, with quic-go's factor in the place of a half). +Inf where nothing is known.
+func heldRate(loss float64, rtt time.Duration) float64 {
+	if !(loss > 0) || rtt <= 0 {
+		return math.Inf(1)
+	}
+	return math.Sqrt(1.7/0.6/loss) * userPayload / rtt.Seconds()
+}
+
+// doubt returns the least spread of an estimate that stands on trains alone, where a flow would get but held of rate.
+// It may have been a queue that lost the packets, so the rate itself is left for a bulk probe to say.
+func (b *flowBelief) doubt(like siteFlow, rate, held float64) float64 {
+	if b.bulk.readings() > 0 || like.part > 0 || held >= rate {
+		return 0
+	}
+	return 1 - held/rate
+}
+
 // wants says which probe would tell most, besides a train now and then.
 type wants int
 
@@ -190,7 +219,7 @@ func (b *flowBelief) wants(like siteFlow) wants {
 		return wantsBulk
 	case part == 0:
 		return wantsNothing
-	case b.bulk.readings() == 1 && (part < fills || b.unlike(like)):
+	case b.bulk.readings() == 1 && (part >= plausible && part < fills || b.unlike(like)):
 		return wantsBulk // a second opinion
 	case b.lanes == 0 && like.lanes == 0:
 		return wantsCapacity
@@ -209,15 +238,30 @@ func (b *flowBelief) uncertain(like siteFlow) bool {
 	return b.bulk.readings() < meanWindow && spread > certain
 }
 
+// partOf returns which part of its link one flow gets, by the pair's own bulk probes and those of its like; 0 if nobody knows.
+func (b *flowBelief) partOf(like siteFlow) float64 {
+	if b.bulk.readings() == 0 {
+		return like.part
+	}
+	_, part, _ := b.pooled(like)
+	return part
+}
+
 // certain is the standard error from which on another reading is not worth its bytes.
 const certain = 0.04
 
-// linkChanged forgets what hung on the old link: the next bulk probe says how the new one is.
+// linkChanged forgets what hung on the old link: the next bulk probe says how the new one is. The last one
+// may have told of the change before the trains did, and was taken for a flow that is held then.
 func (b *flowBelief) linkChanged() {
 	if b.lanes > 1 { // one lane that fills its link fills the new one
 		b.capacity, b.lanes = 0, 0
 	}
-	if part, _ := b.part.value(); part < fills {
+	line, _ := b.line.value()
+	if n := b.bulk.readings(); n > 0 && line > 0 && apart(b.bulk.rates[n-1], line) <= 1-fills {
+		got, spread := b.bulk.rates[n-1], b.bulk.spreads[n-1]
+		b.bulk, b.part = meanFilter{}, meanFilter{}
+		b.flowed(got, spread)
+	} else if part, _ := b.part.value(); part < follows {
 		b.part = meanFilter{}
 	}
 }

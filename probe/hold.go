@@ -1,11 +1,9 @@
 package probe
 
 import (
-	"context"
 	"errors"
-	"os"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/lane"
@@ -33,6 +31,8 @@ const (
 	holdCheck = time.Second
 	// holdMember is how often the keeper looks whether the holder is still a member.
 	holdMember = 5 * time.Second
+	// holdSilent is how long a holder may say nothing, see [loadQuiet].
+	holdSilent = 10 * time.Second
 )
 
 // A hold is what a keeper remembers of a host that holds, or has held lately, its links.
@@ -87,6 +87,19 @@ func (k *keeper) isHeld() bool {
 		}
 	}
 	return false
+}
+
+// longHolds returns a sentence for each host that holds the links for long.
+func (k *keeper) longHolds(now time.Time) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []string
+	for host, h := range k.holds {
+		if long := now.Sub(h.since); h.ended.IsZero() && long >= holdTold {
+			out = append(out, fmt.Sprintf("host %s: it has kept the links of its site from being measured for %v, since it exchanges data by its word", host, long.Round(time.Second)))
+		}
+	}
+	return out
 }
 
 // recall tells the holder of the lease to be short. The caller holds the keeper's lock.
@@ -155,130 +168,6 @@ func passOn(s control, back <-chan struct{}) (done func()) {
 	return func() { close(quit); <-ended }
 }
 
-// crossings counts the exchanges of this host with other sites.
-type crossings struct {
-	mu    sync.Mutex // guards the fields below
-	n     int
-	ended time.Time // when n became 0
-}
-
-// Crosses tells that an exchange with hosts of other sites runs here until over is called, which
-// must be once: other hosts of this site are asked to leave its links alone. It does not block.
-func (p *Prober) Crosses() (over func()) {
-	c := &p.crossing
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-	select {
-	case p.crosses <- struct{}{}:
-	default:
-	}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.n--; c.n == 0 {
-			c.ended = time.Now()
-		}
-	}
-}
-
-// wanted reports whether the links of the site are to be held.
-func (c *crossings) wanted(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n > 0 || !c.ended.IsZero() && now.Sub(c.ended) < holdLinger
-}
-
-// holds holds the links of this host's site while it exchanges data with others, until ctx ends.
-func (p *Prober) holds(ctx context.Context) error {
-	for {
-		select {
-		case <-p.crosses:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		for p.crossing.wanted(time.Now()) {
-			err := p.holdLinks(ctx)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err == nil {
-				continue
-			}
-			rest := holdCheck
-			var busy *BusyError
-			if errors.As(err, &busy) {
-				rest = min(max(busy.Retry, rest), time.Minute)
-			}
-			p.cfg.Log.Debug("links are not held", "err", err)
-			if err := sleep(ctx, p.jitter(rest)); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// holdLinks holds the links of the site until that is no longer wanted, or the keeper ends it or is another.
-func (p *Prober) holdLinks(ctx context.Context) error {
-	keeper := p.keeperName()
-	var lost <-chan struct{}
-	if keeper == p.cfg.Self.Name {
-		release, left, err := p.keeper.hold(keeper)
-		if err != nil {
-			return err
-		}
-		defer release()
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, left)
-		defer cancel()
-		lost = ctx.Done()
-	} else {
-		s, err := p.askHold(ctx, keeper)
-		if err != nil {
-			return err
-		}
-		defer finish(s)
-		defer context.AfterFunc(ctx, s.Abort)()
-		lost = s.Context().Done()
-	}
-	t := time.NewTicker(holdCheck)
-	defer t.Stop()
-	for {
-		select {
-		case <-lost:
-			return errors.New("the keeper of the links has ended the hold")
-		case <-t.C:
-			if !p.crossing.wanted(time.Now()) || p.keeperName() != keeper {
-				return nil
-			}
-		}
-	}
-}
-
-// askHold returns the stream that is the hold.
-func (p *Prober) askHold(ctx context.Context, keeper string) (*lane.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	s, err := p.cfg.Endpoint.Open(ctx, keeper, 0, lane.StreamProbe)
-	if err != nil {
-		return nil, err
-	}
-	s.SetDeadline(time.Now().Add(askTime))
-	stop := context.AfterFunc(ctx, s.Abort)
-	if err = writeMessage(s, message{Op: opHold}); err == nil {
-		_, err = readMessage(s, opGranted)
-	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		s.Abort()
-		return nil, err
-	}
-	s.SetDeadline(time.Time{})
-	return s, nil
-}
-
 // serveHold holds the links of this site for the host at the other end of s, until it ends the stream.
 func (p *Prober) serveHold(s *lane.Stream) error {
 	if p.stopped() {
@@ -297,17 +186,47 @@ func (p *Prober) serveHold(s *lane.Stream) error {
 	if err := writeMessage(s, message{Op: opGranted}); err != nil {
 		return err
 	}
-	for {
-		s.SetReadDeadline(time.Now().Add(holdMember))
-		switch _, err := s.Read(make([]byte, 1)); {
-		case err == nil:
-			return errInvalid // there is nothing to be said
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return nil // it was ended, or its host is gone
-		case time.Now().After(end) || p.stopped() || !p.insider(s.Peer.Name):
+	defer p.speak(s)()
+	for checked := time.Now(); ; {
+		s.SetReadDeadline(time.Now().Add(holdSilent))
+		m, err := readMessage(s, opLoad)
+		now := time.Now()
+		switch {
+		case errors.Is(err, errInvalid):
+			return err
+		case err != nil: // it was ended, or its host is gone, or mute
 			return nil
+		case now.After(end) || p.stopped():
+			return nil
+		case now.Sub(checked) >= holdMember:
+			if checked = now; !p.insider(s.Peer.Name) {
+				return nil
+			}
+		}
+		if m.Site != "" {
+			p.takeLoad(s.Peer.Name, m.load(), now)
 		}
 	}
+}
+
+// speak tells the holder at the other end of s what is found of the links, until quit is called.
+func (p *Prober) speak(s *lane.Stream) (quit func()) {
+	heard, leave := p.words.listen()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { // ends with quit
+		defer close(ended)
+		for {
+			select {
+			case w := <-heard:
+				s.SetWriteDeadline(time.Now().Add(askTime))
+				// Who does not read it is no worse than before.
+				writeMessage(s, message{Op: opFallen, Site: w.site, Rate: float64(w.rate)})
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() { leave(); close(stop); <-ended }
 }
 
 // keeperName returns the keeper of the links that leave this host's site.

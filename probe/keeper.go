@@ -3,14 +3,10 @@ package probe
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -24,7 +20,12 @@ const (
 	// beats asking again.
 	leaseQueue   = 5 * time.Second
 	leaseWaiters = 64   // a link
+	leaseAsks    = 4    // of them of one host: a turn, a second opinion, a long probe, an operator's
 	leaseLinks   = 4096 // bounds the memory that requests for invented sites can take
+	// leaseFree is how much of each lease that was used is not held against its host's ration: a session
+	// of trains over the longest paths takes that. What remains are long probes, and hosts that hold a
+	// link for nothing.
+	leaseFree = 3 * time.Second
 
 	// watchGap is the least time between two trains that watch a link. On a link of
 	// 12 Mbit/s and more it decides, on slower ones the budget does.
@@ -53,6 +54,7 @@ type siteLink struct{ from, to string }
 
 // A request is what a host asks a keeper for.
 type request struct {
+	host string // that asks, "" for the keeper's own
 	use  use
 	cost int64              // bytes that it will send, about
 	read netmap.BytesPerSec // what its last train over the link read, 0 if none
@@ -74,9 +76,11 @@ type keeper struct {
 
 type leased struct {
 	held    bool
-	since   time.Time // when the holder got it
-	waiters int
-	freed   chan struct{} // closed and replaced when the lease is given back
+	since   time.Time      // when the holder got it
+	waiters map[string]int // requests that wait, by host
+	freed   chan struct{}  // closed and replaced when the lease is given back
+	rations rations        // of the time for which hosts hold it
+	rate    linkReadings
 	budget  budget
 	account account
 	watched time.Time // when a watch was granted last
@@ -103,13 +107,13 @@ func (k *keeper) acquire(ctx context.Context, l siteLink, q request) (release fu
 			return nil, err
 		}
 		if freed == nil {
-			return func(bytes int64, rate netmap.BytesPerSec) { k.release(l, u, bytes, rate) }, nil
+			return func(bytes int64, rate netmap.BytesPerSec) { k.release(l, q, u, bytes, rate) }, nil
 		}
 		select {
 		case <-freed:
-			k.leave(l)
+			k.leave(l, q.host)
 		case <-ctx.Done():
-			k.leave(l)
+			k.leave(l, q.host)
 			return nil, &BusyError{Retry: time.Second, Why: "queue for the link"}
 		}
 	}
@@ -127,14 +131,13 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 		if len(k.links) >= leaseLinks {
 			return nil, 0, &BusyError{Retry: time.Minute, Why: "too many links"}
 		}
-		e = &leased{freed: make(chan struct{})}
+		e = &leased{freed: make(chan struct{}), waiters: make(map[string]int)}
 		k.links[l] = e
 	}
-	u = q.use
-	if u == watch && q.read > 0 && e.budget.rate > 0 && apart(float64(q.read), e.budget.rate) > outdated {
-		u = urgent
-	}
 	if q.busy = q.busy || k.isHeld(); q.busy {
+		if u = q.use; u == watch && e.outdates(q) {
+			u = urgent
+		}
 		if u != urgent {
 			return nil, 0, &BusyError{Retry: busyRetry, Why: "exchange"}
 		}
@@ -143,11 +146,14 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 			return nil, 0, &BusyError{Retry: min(d, time.Second), Why: "another second opinion during an exchange"}
 		}
 	}
-	if d := watchGap - now.Sub(e.watched); u == watch && d > 0 {
-		return nil, 0, &BusyError{Retry: d, Why: "the link was watched just now"}
+	if q.host != "" {
+		if d := e.rations.wait(q.host, now); d > 0 {
+			return nil, 0, &BusyError{Retry: d, Why: "you have held this link for long"}
+		}
 	}
-	if d := e.budget.wait(now, u, q.cost, k.terms); d > 0 {
-		return nil, 0, &BusyError{Retry: d, Why: "budget of the link"}
+	u, err = e.afford(now, q, k.terms)
+	if err != nil {
+		return nil, 0, err
 	}
 	if !e.held {
 		e.held, e.since = true, now
@@ -161,39 +167,107 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 		}
 		return nil, u, nil
 	}
-	if e.waiters >= leaseWaiters {
+	all := 0
+	for _, n := range e.waiters {
+		all += n
+	}
+	if all >= leaseWaiters || e.waiters[q.host] >= leaseAsks {
 		return nil, 0, &BusyError{Retry: time.Second, Why: "queue for the link"}
 	}
-	e.waiters++
+	e.waiters[q.host]++
 	return e.freed, u, nil
 }
 
-func (k *keeper) leave(l siteLink) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.links[l].waiters--
+// outdates reports whether what q's host last read of the link is not what was read since.
+func (e *leased) outdates(q request) bool {
+	return q.read > 0 && e.rate.newest > 0 && apart(float64(q.read), e.rate.newest) > outdated
 }
 
-func (k *keeper) release(l siteLink, u use, bytes int64, rate netmap.BytesPerSec) {
+// afford returns what q's probe is charged to, or a [BusyError] while the link's budget has
+// nothing left for it. A host whose last reading is outdated gets a second opinion where there is
+// budget for one, and else its turn: a host that lies about the link must not use up both. The first
+// few that read the link need no budget, or one that says that it carries next to nothing would be the last.
+func (e *leased) afford(now time.Time, q request, t terms) (use, error) {
+	if q.use == operator {
+		if !e.budget.granted(now, t) {
+			return again, &BusyError{Retry: time.Minute, Why: "budget of the link"}
+		}
+		return again, nil
+	}
+	u, retry, why := q.use, time.Duration(0), ""
+	if d := watchGap - now.Sub(e.watched); u == watch && d > 0 {
+		retry, why = d, "the link was watched just now"
+	} else if d := e.budget.wait(now, u, q.cost, t); d > 0 {
+		retry, why = d, "budget of the link"
+	}
+	if u == watch && (q.busy || e.outdates(q)) {
+		d := e.budget.wait(now, urgent, q.cost, t)
+		switch {
+		case d == 0:
+			return urgent, nil
+		case q.busy || retry > d:
+			retry, why = d, "budget of the link"
+		}
+	}
+	if retry > 0 && !((u == watch || u == first) && q.cost <= firstCost && e.rate.lacks(q.host, now)) {
+		return u, &BusyError{Retry: retry, Why: why}
+	}
+	return u, nil
+}
+
+func (k *keeper) leave(l siteLink, host string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.links[l]
+	if e.waiters[host]--; e.waiters[host] <= 0 {
+		delete(e.waiters, host)
+	}
+}
+
+func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.BytesPerSec) {
+	host := q.host
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.links[l]
-	// Whoever claims more than the link carries in the time is wrong or lies; to believe it
-	// would end the measuring of the link.
-	if r := max(e.budget.rate, float64(rate)); r > 0 {
-		bytes = min(bytes, maxSessionBytes+int64(2*r*now.Sub(e.since).Seconds()))
+	held := now.Sub(e.since)
+	free := time.Duration(0)
+	if bytes >= slowTrain*trainPayload { // which the budget allows seldom; other leases are held for nothing
+		free = leaseFree
 	}
+	if host != "" && held > free {
+		e.rations.take(host, e.since.Add(free), now)
+	}
+	changed := rate > 0 && e.rate.said(host, float64(rate), now)
+	bytes = min(bytes, mostSent(e.rate.rate(), held))
 	if e.held = false; bytes == 0 {
 		e.watched = time.Time{} // the holder found its peer taken
 	}
 	if e.alarm {
-		e.alarms.ended(now, bytes > 0, rate > 0, e.budget.rate > 0 && apart(float64(rate), e.budget.rate) > outdated)
+		e.alarms.ended(now, bytes > 0, rate > 0, changed)
 	}
-	e.budget.spend(now, u, bytes, rate, k.terms)
+	more := int64(0)
+	if u == watch {
+		// What goes beyond one train has found a change and asked for second opinions. Charged to
+		// watching it would leave a link that has just fallen unwatched for most of a minute.
+		more = max(bytes-q.cost, 0)
+	}
+	link := netmap.BytesPerSec(e.rate.rate())
+	e.budget.spend(now, u, bytes-more, link, k.terms)
+	e.budget.spend(now, urgent, more, link, k.terms)
 	e.account.add(now, bytes)
 	close(e.freed)
 	e.freed = make(chan struct{})
+}
+
+// mostSent returns how many bytes the holder of a lease can have sent over a link of a rate. Who
+// claims more is wrong or lies; to believe it would end the measuring of the link. Twice what the
+// link carries, since a train may be lost in a full queue, and what a first session begins with.
+func mostSent(rate float64, held time.Duration) int64 {
+	if rate <= 0 {
+		return maxSessionBytes
+	}
+	return min(maxSessionBytes, 2*firstCost) + int64(2*rate*held.Seconds())
 }
 
 // costs returns what the links that were leased here have cost, by name.
@@ -206,159 +280,4 @@ func (k *keeper) costs(now time.Time) []LinkCost {
 	}
 	slices.SortFunc(cs, func(a, b LinkCost) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return cs
-}
-
-// keeperOf returns the member that leases the links that leave site.
-func keeperOf(site string, members []Peer) string {
-	name := ""
-	for _, m := range members {
-		if m.site() == site && (name == "" || m.Name < name) {
-			name = m.Name
-		}
-	}
-	return name
-}
-
-const (
-	// muteKeeper is after how many unanswered requests a host leases its links from
-	// itself: a keeper that is alive to the membership and dead to us must not end all
-	// measuring. Two trains may then meet on a link, see [keeper].
-	muteKeeper = 3
-	// muteRest is for how long it then does so before it asks again: the answer that does not come
-	// costs it the turns of [leaseQueue] and more.
-	muteRest = time.Minute
-)
-
-// lease asks the keeper of this host's site for the link to site. The function that
-// it returns gives the lease back and must be called once.
-func (p *Prober) lease(ctx context.Context, site string, q request) (func(int64, netmap.BytesPerSec), error) {
-	l := siteLink{p.cfg.Self.site(), site}
-	name := p.keeperName()
-	p.mu.Lock()
-	mute := p.mute >= muteKeeper && time.Since(p.muted) < muteRest
-	if s := p.links[site]; s != nil && q.read == 0 {
-		q.read = s.read
-	}
-	p.mu.Unlock()
-	if name == p.cfg.Self.Name || mute {
-		q.busy = p.cfg.Busy()
-		give, err := p.keeper.acquire(ctx, l, q)
-		if err != nil {
-			return nil, err
-		}
-		done := p.obey(p.keeper.recalls(l))
-		return func(bytes int64, rate netmap.BytesPerSec) { done(); give(bytes, rate) }, nil
-	}
-	s, err := p.askKeeper(ctx, name, site, q)
-	p.heard(err)
-	if err != nil {
-		return nil, fmt.Errorf("lease of %s→%s from %s: %w", l.from, l.to, name, err)
-	}
-	s.SetDeadline(time.Now().Add(longLease))
-	done := p.obeyStream(s)
-	return func(bytes int64, rate netmap.BytesPerSec) {
-		defer done()
-		s.SetWriteDeadline(time.Now().Add(askTime))
-		if writeMessage(s, message{Op: opDone, Bytes: min(bytes, maxBulkBytes), Rate: float64(rate)}) != nil {
-			s.Abort() // the lease ends with the stream
-			return
-		}
-		finish(s)
-	}, nil
-}
-
-// askKeeper returns the stream that holds the lease.
-func (p *Prober) askKeeper(ctx context.Context, keeper, site string, q request) (*lane.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, leaseQueue+askTime)
-	defer cancel()
-	s, err := p.cfg.Endpoint.Open(ctx, keeper, 0, lane.StreamProbe)
-	if err != nil {
-		return nil, err
-	}
-	s.SetDeadline(time.Now().Add(leaseQueue + askTime))
-	stop := context.AfterFunc(ctx, s.Abort)
-	if err = writeMessage(s, leaseMessage(site, q)); err == nil {
-		_, err = readMessage(s, opGranted)
-	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		s.Abort()
-		return nil, err
-	}
-	return s, nil
-}
-
-// leaseMessage puts q into words; [message.request] is its inverse.
-func leaseMessage(site string, q request) message {
-	return message{Op: opLease, Site: site, Use: useNames[q.use], Bytes: min(q.cost, maxBulkBytes), Rate: float64(q.read)}
-}
-
-// request returns the request of a lease message that passed [message.check].
-func (m message) request() (request, error) {
-	u := slices.Index(useNames[:], m.Use)
-	if u < 0 {
-		return request{}, fmt.Errorf("lease for the use %q, want one of %q: %w", m.Use, useNames, errInvalid)
-	}
-	return request{use: use(u), cost: m.Bytes, read: netmap.BytesPerSec(m.Rate)}, nil
-}
-
-// heard counts a keeper's silence: a refusal is an answer.
-func (p *Prober) heard(err error) {
-	var busy *BusyError
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil || errors.As(err, &busy) {
-		p.mute = 0
-	} else {
-		p.mute, p.muted = p.mute+1, time.Now()
-	}
-}
-
-// serveLease answers a request of a host of this site.
-func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) error {
-	q, err := m.request()
-	if err != nil {
-		return err
-	}
-	if p.stopped() {
-		return p.decline(s, busyRetry, "the agent ends")
-	}
-	q.busy = p.cfg.Busy()
-	own := p.cfg.Self.site()
-	known := slices.ContainsFunc(p.cfg.Peers(), func(q Peer) bool { return q.site() == m.Site })
-	if !p.insider(s.Peer.Name) || !known || m.Site == own {
-		// Views may differ for a moment, so this is a refusal and no offence.
-		return p.decline(s, time.Second, "link not known here")
-	}
-	hold := leaseTime
-	if q.use == first || q.use == again {
-		hold = longLease
-	}
-	s.SetDeadline(time.Now().Add(leaseQueue + hold))
-	give, err := p.keeper.acquire(ctx, siteLink{own, m.Site}, q)
-	var busy *BusyError
-	if errors.As(err, &busy) {
-		return p.decline(s, busy.Retry, busy.Why)
-	} else if err != nil {
-		return err
-	}
-	// A holder that vanishes is charged what it meant to send.
-	spent, rate := q.cost, netmap.BytesPerSec(0)
-	defer func() { give(spent, rate) }()
-	s.SetDeadline(time.Now().Add(hold))
-	if err := writeMessage(s, message{Op: opGranted}); err != nil {
-		return err
-	}
-	told := passOn(s, p.keeper.recalls(siteLink{own, m.Site}))
-	done, err := readMessage(s, opDone)
-	told()
-	if errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	spent, rate = done.Bytes, netmap.BytesPerSec(done.Rate)
-	return nil
 }

@@ -11,6 +11,11 @@ const (
 	kneeDoubt = 0.15
 	// kneeShare of the capacity is what the lanes of the knee get.
 	kneeShare = 0.95
+	// kneeLine is how far from what trains read of a link what fills it may lie.
+	kneeLine = 0.15
+	// kneeCrowd is how many times the lanes that would fill a link if losses alone held them it takes at most, about:
+	// now and then they get into each other's way.
+	kneeCrowd = 1.5
 )
 
 // A lanePoint is a point of a capacity curve: what a number of lanes got together.
@@ -19,27 +24,64 @@ type lanePoint struct {
 	Rate   float64 // bytes a second
 	Spread float64
 	Enough bool // see [steady]
+	Full   bool // a queue stood before the narrowest link
 }
 
-// moreLanes returns how many lanes to measure next, twice as many as last time, or 0 if
-// the last doubling gained too little, for sure, or most would be exceeded. Where the link is
-// full the rates are sure; where they are not, losses decide, and more lanes get more.
-func moreLanes(curve []lanePoint, most int) int {
+// A kneeSearch says how a search for the knee goes.
+type kneeSearch struct {
+	most  int     // lanes
+	begin int     // lanes of the first point that is measured; 0 means 1
+	line  float64 // bytes a second of the link, as trains read it; 0: unknown
+}
+
+// filling returns how many lanes fill a link for sure of which one flow gets a part: the power of two that is a third more than
+// it takes if the part is right.
+func filling(part float64) int {
+	n := 1
+	for part > 0 && n < maxLanes && float64(n)*part < 4./3 {
+		n *= 2
+	}
+	return n
+}
+
+// next returns how many lanes to measure next, twice as many as last time, or 0 if the search has met
+// the knee or most would be exceeded.
+func (s kneeSearch) next(curve []lanePoint) int {
 	n := len(curve)
-	if n == 0 {
-		return 1
+	if n == 0 || curve[n-1].Lanes < s.begin {
+		return min(max(s.begin, 1), s.most, maxLanes)
 	}
 	next := 2 * curve[n-1].Lanes
-	if next > min(most, maxLanes) {
+	if next > min(s.most, maxLanes) || s.met(curve) {
 		return 0
 	}
-	if n > 1 {
-		a, b := curve[n-2], curve[n-1]
-		if b.Rate < (1+kneeGain)*a.Rate && math.Hypot(a.Spread, b.Spread) <= kneeDoubt {
-			return 0
-		}
-	}
 	return next
+}
+
+// met reports whether the last point lies at the knee or above: the last doubling gained too little, for
+// sure, or several lanes have filled together what trains read of the link. Where the link is
+// full the rates are sure; where they are not, losses decide, and more lanes get more. That one lane gets
+// what trains read proves nothing: where the network holds each flow it holds trains.
+func (s kneeSearch) met(curve []lanePoint) bool {
+	n := len(curve)
+	if n == 0 {
+		return false
+	}
+	b := curve[n-1]
+	if b.Full && b.Lanes > 1 && s.line > 0 && apart(b.Rate, s.line) <= kneeLine {
+		return true
+	}
+	if n == 1 || b.Lanes < s.begin {
+		return false
+	}
+	a := curve[n-2]
+	return b.Rate < (1+kneeGain)*a.Rate && math.Hypot(a.Spread, b.Spread) <= kneeDoubt
+}
+
+// flat reports whether the last point, which may have been cut short, is no higher than the one before, which is sure.
+func (s kneeSearch) flat(curve []lanePoint) bool {
+	n := len(curve)
+	return n > 1 && curve[n-1].Lanes > s.begin && curve[n-1].Rate < (1+kneeGain)*curve[n-2].Rate && curve[n-2].Spread <= kneeDoubt
 }
 
 // knee returns the capacity, the most that any number of lanes got, and the least number
@@ -68,6 +110,9 @@ func knee(curve []lanePoint) (capacity float64, lanes int) {
 		alone := line
 		if low.Rate > 0 {
 			alone = min(k0*want/low.Rate, line)
+		}
+		if k1 > 2*k0 { // the line is no bound to speak of, and of flows that losses hold alone is nearly right
+			line = min(line, kneeCrowd*alone)
 		}
 		return capacity, int(math.Ceil((alone + line) / 2))
 	}

@@ -8,7 +8,8 @@ import (
 
 // search runs the search over a true curve, with relative noise, and returns what it measured.
 func search(rate func(k int) float64, noise float64, most int, rng *rand.Rand) (curve []lanePoint) {
-	for k := moreLanes(curve, most); k > 0; k = moreLanes(curve, most) {
+	s := kneeSearch{most: most}
+	for k := s.next(curve); k > 0; k = s.next(curve) {
 		curve = append(curve, lanePoint{Lanes: k, Rate: rate(k) * (1 + noise*rng.NormFloat64()), Spread: noise})
 	}
 	return curve
@@ -73,11 +74,37 @@ func TestKneeOfAnything(t *testing.T) {
 // no more than one did.
 func TestDoubtGoesOn(t *testing.T) {
 	sure := []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.02}, {Lanes: 2, Rate: 105, Spread: 0.02}}
-	if n := moreLanes(sure, 64); n != 0 {
+	if n := (kneeSearch{most: 64}).next(sure); n != 0 {
 		t.Errorf("goes on with %d", n)
 	}
 	sure[0].Spread = 0.3
-	if n := moreLanes(sure, 64); n != 4 {
+	if n := (kneeSearch{most: 64}).next(sure); n != 4 {
 		t.Errorf("%d lanes next, want 4", n)
+	}
+}
+
+// A search that knows what one lane gets begins above the knee, and ends there if a queue stands and the lanes get together what
+// trains read; one that was cut short in the middle has met nothing.
+func TestSearchBeginsNearTheKnee(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 17))
+		const line = 100.0
+		part := 0.02 + 0.45*rng.Float64()
+		s := kneeSearch{most: maxLanes, begin: filling(part), line: line}
+		if got := float64(s.begin) * part; s.begin < maxLanes && (got < 4./3 || got >= 8./3) {
+			t.Fatalf("seed %d: %d lanes of %.3f each", seed, s.begin, part)
+		}
+		curve := []lanePoint{{Lanes: 1, Rate: part * line, Spread: 0.1, Enough: true}}
+		if k := s.next(curve); k != s.begin || s.met(curve) || s.flat(curve) {
+			t.Fatalf("seed %d: %d lanes first, want %d", seed, k, s.begin)
+		}
+		curve = append(curve, lanePoint{Lanes: s.begin, Rate: line, Spread: 0.02, Enough: true, Full: true})
+		if _, k := knee(curve); !s.met(curve) || s.next(curve) != 0 || float64(k) < 0.9*0.95/part || float64(k) > 1.5/part+1 {
+			t.Fatalf("seed %d: knee at %d lanes of %.3f each", seed, k, part)
+		}
+		curve[1].Full, curve[1].Rate = false, 0.7*line
+		if s.met(curve) || s.flat(curve) {
+			t.Fatalf("seed %d: the link is not full, and the search ends", seed)
+		}
 	}
 }

@@ -63,6 +63,7 @@ type message struct {
 	Use      string  `json:"use,omitempty"`    // lease: what it is charged to, one of useNames
 	Urgent   bool    `json:"urgent,omitempty"` // train: a second opinion, wanted even while an exchange runs
 	Bytes    int64   `json:"bytes,omitempty"`
+	Steady   bool    `json:"steady,omitempty"` // arrives
 	// What follows is of LogP sessions, see [message.checkLogP].
 	Batch    batchKind `json:"batch,omitempty"`
 	Size     int64     `json:"size,omitempty"`
@@ -123,6 +124,8 @@ func (m message) check() error {
 		return fmt.Errorf("retry after %d ms: %w", m.RetryMS, errInvalid)
 	case m.Op == opBulk && (m.Count < 1 || m.Count > maxLanes || m.Bytes < 1 || m.SpanNS < 1):
 		return fmt.Errorf("bulk of %d bytes over %d lanes in %d ns: %w", m.Bytes, m.Count, m.SpanNS, errInvalid)
+	case m.Op == opLoad && m.Site != "" && (m.SpanNS < 1 || time.Duration(m.SpanNS) > maxLoadSpan):
+		return fmt.Errorf("load of %d ns, want up to %v: %w", m.SpanNS, maxLoadSpan, errInvalid)
 	case m.Op == opTrain && m.Count < minArrivals:
 		return fmt.Errorf("train of %d packets: %w", m.Count, errInvalid)
 	case m.Op == opReading && m.Lost == "" && (m.Rate == 0 || m.Received < fewArrivals):

@@ -15,15 +15,20 @@ type candidate struct {
 	spread    float64   // of the estimate, relative
 	important float64   // 1 is ordinary; see [Config.Important]
 	suspect   bool      // something says that the estimate is wrong
+	outdated  bool      // the link has changed since
 }
 
 // worth says how much a train to the candidate is worth: stale × uncertain × important, where
 // 1 is due. An estimate with a spread of 5 % that is as old as the interval is worth 1,
-// one with 30 % or more three times that. What was never measured is worth more than any other.
+// one with 30 % or more three times that. What was never measured is worth more than any other, and
+// then what was measured before its link changed.
 func (c candidate) worth(now time.Time, interval time.Duration) float64 {
 	const never = 1e6
 	if c.measured.IsZero() {
 		return never * c.weight()
+	}
+	if c.outdated {
+		return never / 10 * c.weight()
 	}
 	stale := max(now.Sub(c.measured).Seconds(), 0) / interval.Seconds()
 	uncertain := 0.5

@@ -48,15 +48,12 @@ func TestThreeSites(t *testing.T) {
 				}
 			}
 			for site, want := range map[string]int{"UT": 56, "UK": 12, "NTH": 56} {
-				if got := known[siteLink{site, site}]; got < want*6/10 {
+				if got := known[siteLink{site, site}]; got < want*9/10 {
 					t.Errorf("inside %s: %d of %d pairs measured after 10 s", site, got, want)
 				}
 			}
-			if got := total(until(60 * time.Second)); got < 370 {
+			if got := total(until(60 * time.Second)); got != 380 {
 				t.Errorf("%d of 380 bandwidths after 60 s", got)
-			}
-			if got := total(until(90 * time.Second)); got != 380 {
-				t.Errorf("%d of 380 bandwidths after 90 s", got)
 			}
 			w.checkAccuracy(cfg)
 
@@ -133,10 +130,12 @@ func (w *world) checkAccuracy(cfg gridnet.Config) {
 			}
 		}
 		off := math.Abs(float64(e.Bandwidth/truth(rate)) - 1)
+		if off > 0.05 {
+			w.t.Logf("%v: off by %.0f %%: %+v", k, 100*off, e)
+		}
 		worst = max(worst, off)
-		// The grid is young: a link's first bulk probe may have met the last of the first trains, and its
-		// like borrow what it read. What is reached later is for scripts/bench probes to say.
-		const tolerance = 0.15
+		// A link's first bulk probe may meet the last of the first trains, and its like borrow what it read.
+		const tolerance = 0.12
 		if off > tolerance {
 			disturbed++
 			if disturbed > 1 || off > 0.35 {
@@ -146,7 +145,7 @@ func (w *world) checkAccuracy(cfg gridnet.Config) {
 		late := (e.Latency - latency).Abs()
 		worstRTT = max(worstRTT, 2*late)
 		ser := time.Duration(140 * float64(time.Second) / float64(rate) / 2) // ping and answer take 70 bytes each
-		if late > max(latency/20, 500*time.Microsecond)+ser {                // in a young grid, as above
+		if late > max(latency/33, 500*time.Microsecond)+ser {
 			w.t.Errorf("%v: latency %v, want %v", k, e.Latency, latency)
 		}
 	}
@@ -211,12 +210,8 @@ func TestProbesYieldToExchanges(t *testing.T) {
 			}
 			one.Store(false)
 			time.Sleep(20 * time.Second)
-			if got := measured(); got < 28 { // long probes hold slots now and then
-				t.Errorf("%d of 30 bandwidths 20 s after the exchange", got)
-			}
-			time.Sleep(20 * time.Second)
 			if got := measured(); got != 30 {
-				t.Errorf("%d of 30 bandwidths 40 s after the exchange", got)
+				t.Errorf("%d of 30 bandwidths 20 s after the exchange", got)
 			}
 		})
 	})

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// rationShare is the part of the time for which one peer may hold this host's slot in the
-	// long run. An honest one takes a few per cent at most; one that always takes the slot would end
+	// rationShare is the part of the time for which one peer may hold this host's slot, or one host a link of
+	// its site, in the long run. An honest one takes a few per cent at most; one that always takes the slot would end
 	// what all others measure here, and what this host measures.
 	rationShare = 0.25
-	// rationBurst is for how long it may hold it at first: an operator's search for the
-	// capacity of a link takes a minute or two.
-	rationBurst = 3 * time.Minute
+	// rationBurst is for how long it may hold it at first: an operator's measurements, one after the
+	// other. What has begun may exceed it, a LogP session over a slow link by a minute.
+	rationBurst = 90 * time.Second
 )
 
-// rations account for how long each peer has held this host's slot. The zero value is ready
-// to use; it may be used concurrently.
+// rations account for how long each peer has held something, this host's slot or a link. The zero value is
+// ready to use; it may be used concurrently.
 type rations struct {
 	mu    sync.Mutex // guards peers
 	peers map[string]ration

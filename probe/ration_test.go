@@ -49,7 +49,7 @@ func TestRations(t *testing.T) {
 func TestRationClockSetBack(t *testing.T) {
 	var rs rations
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	rs.take("a", now, now.Add(4*time.Minute))
+	rs.take("a", now, now.Add(rationBurst+time.Minute))
 	back := now.Add(-time.Hour)
 	if rs.wait("a", back) == 0 {
 		t.Error("a clock that was set back has filled the ration")

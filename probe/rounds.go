@@ -3,7 +3,6 @@ package probe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,98 +34,6 @@ const (
 	partnersRounds = 60
 )
 
-// look returns the peers that this host measures, and brings its memory in line: a peer
-// that has left is forgotten. In small grids they are all; see [roster.partners]. The
-// caller may change the slice.
-func (p *Prober) look() []Peer {
-	round, _ := roundAt(time.Now())
-	if _, ok := p.surroundings(round); !ok {
-		p.survey(round)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ps := make([]Peer, 0, len(p.around.partners))
-	for _, q := range p.around.peers {
-		if p.around.partners[q.Name] {
-			ps = append(ps, q)
-		}
-	}
-	return ps
-}
-
-// roster returns the roster of the members.
-func (p *Prober) roster() *roster {
-	round, _ := roundAt(time.Now())
-	r, ok := p.surroundings(round)
-	if !ok {
-		p.survey(round)
-		r, _ = p.surroundings(round)
-	}
-	return r
-}
-
-// surroundings returns the roster, and whether all that was seen of the members is young enough.
-func (p *Prober) surroundings(round int64) (r *roster, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a := &p.around
-	fresh := a.roster != nil && time.Since(a.at) < lookTime && round-a.round < partnersRounds
-	return a.roster, fresh
-}
-
-// survey looks at the membership.
-func (p *Prober) survey(round int64) {
-	self := p.cfg.Self
-	peers := slices.DeleteFunc(slices.Clone(p.cfg.Peers()), func(q Peer) bool { return q.Name == self.Name })
-	var sum uint64 // the same in any order
-	for _, q := range peers {
-		sum += mix(q.Name, mix(q.Site, 1))
-	}
-	p.mu.Lock()
-	a := &p.around
-	a.at = time.Now()
-	if a.roster != nil && a.sum == sum && len(a.peers) == len(peers) && round-a.round < partnersRounds {
-		p.mu.Unlock()
-		return
-	}
-	r := a.roster
-	if r == nil || a.sum != sum || len(a.peers) != len(peers) {
-		r = newRoster(append(slices.Clone(peers), self))
-	}
-	partners := make(map[string]bool)
-	for _, name := range r.partners(round, self.site(), self.Name) {
-		partners[name] = true
-	}
-	for _, q := range r.foreign(round, self.site(), self.Name) {
-		partners[q.Name] = true
-	}
-	*a = surroundings{a.at, sum, r, peers, partners, round}
-	keep := make(map[string]bool, len(peers))
-	sites := make(map[string]bool)
-	for _, q := range peers {
-		keep[q.Name], sites[q.site()] = true, true
-		if p.peers[q.Name] == nil {
-			p.peers[q.Name] = &peerState{since: a.at}
-		}
-		if p.links[q.site()] == nil {
-			p.links[q.site()] = newLinkState(a.at, p.rng)
-		}
-	}
-	for name := range p.peers {
-		if !keep[name] {
-			delete(p.peers, name)
-		}
-	}
-	for site := range p.links {
-		if !sites[site] {
-			delete(p.links, site)
-			delete(p.alarmed, site)
-		}
-	}
-	p.mu.Unlock()
-	p.rec.forget(keep)
-}
-
 // pinger measures round trips, one peer after the other, until ctx ends.
 func (p *Prober) pinger(ctx context.Context) error {
 	if err := sleep(ctx, p.jitter(50*time.Millisecond)); err != nil {
@@ -144,8 +51,19 @@ func (p *Prober) pinger(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		p.settle(peer.Name, func(s *peerState) *schedule { return &s.ping }, p.rttInterval(), err)
+		p.settle(peer.Name, func(s *peerState) *schedule { return &s.ping }, p.nextRound(peer), err)
 	}
+}
+
+// nextRound is the pause before the next round of a peer: a short one while its path seems to have become longer.
+func (p *Prober) nextRound(peer Peer) time.Duration {
+	pause := p.rttInterval()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.peers[peer.Name]; s != nil && time.Since(s.longer) < pause {
+		return min(pause, longerPause)
+	}
+	return pause
 }
 
 // rttInterval is the pause between two rounds of one peer, of pings or of a look at what
@@ -197,51 +115,6 @@ func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 	return peer, true
 }
 
-// settle notes how an attempt ended and when the next may follow: after a success in
-// interval, after a refusal when the peer said, after failures ever later.
-func (p *Prober) settle(peer string, part func(*peerState) *schedule, interval time.Duration, err error) {
-	if isBusy := errors.As(err, new(*BusyError)); err != nil && !isBusy {
-		p.cfg.Log.Debug("probe failed", "peer", peer, "err", err)
-	}
-	next := p.jitter(interval)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tally(err)
-	if st := p.peers[peer]; st != nil {
-		p.reschedule(part(st), next, err)
-	}
-}
-
-// reschedule is settle for a schedule of any kind. The caller holds the lock.
-func (p *Prober) reschedule(s *schedule, next time.Duration, err error) {
-	s.running = false
-	var busy *BusyError
-	switch {
-	case err == nil:
-		s.failures = 0
-	case errors.As(err, &busy):
-		next = min(busy.Retry, time.Minute)
-		next += time.Duration(p.rng.Float64() * float64(next))
-	default:
-		s.failures++
-		next = min(time.Second<<min(s.failures, 6), next)
-	}
-	s.notBefore = time.Now().Add(next)
-}
-
-// tally counts how an attempt ended. The caller holds the lock.
-func (p *Prober) tally(err error) {
-	switch {
-	case err == nil:
-	case errors.As(err, new(*BusyError)):
-		p.stats.Refused++
-	case errors.Is(err, errInvalid):
-		p.stats.Invalid++
-	default:
-		p.stats.Failed++
-	}
-}
-
 const (
 	// pingEvery is how many rounds may pass on the word of the connection's statistics
 	// alone: lanes send keep-alives, so those stay fresh and cost nothing more.
@@ -253,6 +126,11 @@ const (
 	// A round of them costs a link about pingCost bytes each way.
 	pingShare = 0.05
 	pingCost  = 800
+	// longerPause is the pause between rounds of pings to a peer whose path seems to have become longer, in
+	// which queues change. Pings to it may take as much as all probes then, and for longerTime after one was found to have
+	// become longer those to its whole site.
+	longerPause = 2 * time.Second
+	longerTime  = time.Minute
 	// pingRate is what a link is taken to carry while nobody knows, bytes a second.
 	pingRate = 125e3
 )
@@ -263,8 +141,11 @@ func (p *Prober) round(ctx context.Context, peer Peer) error {
 	st, up := p.cfg.Endpoint.Stats(peer.Name)
 	loaded, known, recent := p.flows(peer.Name, st.PacketsReceived)
 	if d := st.LatestRTT; up && known && d > 0 && d <= maxRTT {
-		// A round trip that is longer under load says nothing, nor would pings.
-		if fits := p.rec.passive(peer.Name, d, st.MinRTT); recent && (fits || loaded) {
+		// A round trip that is longer under load says nothing, nor would pings. Without, it may hold a delayed
+		// acknowledgement, or the path has become longer: pings tell which.
+		wire := p.sendTime(peer)
+		longer := p.rec.seemsLonger(peer.Name, d, wire*(trainPayload+packetCost)/pingPacket, wire) || p.lately(peer.site(), func(l *linkState) time.Time { return l.lengthened })
+		if fits := p.rec.passive(peer.Name, d, st.MinRTT); recent && (fits && !longer || loaded) {
 			return nil
 		}
 	}
@@ -308,8 +189,12 @@ func (p *Prober) mayPing(peer Peer) bool {
 	if slow && s.rounds < 2*pingFirst {
 		share *= 2 * pingFirst
 	}
+	least := time.Second
+	if now.Sub(s.longer) < 5*longerPause || now.Sub(l.lengthened) < longerTime {
+		share, least = max(share, p.cfg.Share), least/4
+	}
 	pace := time.Duration(float64(mine) * pingCost / (share * rate) * float64(time.Second))
-	if s.rounds > 0 && now.Sub(l.pinged) < max(pace, time.Second) {
+	if s.rounds > 0 && now.Sub(l.pinged) < max(pace, least) {
 		return false
 	}
 	l.pinged = now
@@ -358,8 +243,45 @@ func (p *Prober) ping(ctx context.Context, peer Peer) error {
 	}
 	p.mu.Unlock()
 	st, _ := p.cfg.Endpoint.Stats(peer.Name)
-	p.rec.active(peer.Name, d-min(p.sendTime(peer), d/2), max(st.MinRTT, 0))
+	wire, enough := p.sendTime(peer), rttStep
+	if p.lately(peer.site(), func(l *linkState) time.Time { return l.lengthened }) {
+		enough = rttStepToo
+	}
+	longer, unsure := p.rec.active(peer.Name, d-min(wire, d/2), max(st.MinRTT, 0), wire/2, enough)
+	p.noteLonger(peer, longer, unsure, now)
 	return nil
+}
+
+// noteLonger has the others of a site pinged soon, too, where the path to one of its hosts has become longer.
+func (p *Prober) noteLonger(peer Peer, longer, unsure bool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, l := p.peers[peer.Name], p.links[peer.site()]
+	if s == nil || l == nil {
+		return
+	}
+	if unsure {
+		s.longer = now
+	}
+	if !longer {
+		return
+	}
+	if now.Sub(l.lengthened) > longerTime {
+		for _, q := range p.around.peers {
+			if s := p.peers[q.Name]; s != nil && q.site() == peer.site() && p.around.partners[q.Name] {
+				s.ping.notBefore = now
+			}
+		}
+	}
+	l.lengthened = now
+}
+
+// lately reports whether something happened to the paths to a site within [longerTime].
+func (p *Prober) lately(site string, what func(*linkState) time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.links[site]
+	return l != nil && time.Since(what(l)) < longerTime
 }
 
 // pingPacket is what a link carries of a ping or its answer, about: 28 bytes of UDP and IPv4,
@@ -403,32 +325,4 @@ func (p *Prober) flows(peer string, received uint64) (loaded, known, recent bool
 	before := s.received
 	s.received = received
 	return before > 0 && received > before+flowing, s.rounds > 0, s.rounds >= pingFirst && time.Since(s.pinged) < every
-}
-
-// candidates returns the connected peers of a site that this host measures, as the
-// choice of a train sees them. Peers are connected by the pingers, in an order and at a pace
-// that suits the links.
-func (p *Prober) candidates(site string) []candidate {
-	var cs []candidate
-	for _, q := range p.look() {
-		if q.site() != site {
-			continue
-		}
-		if _, up := p.cfg.Endpoint.Stats(q.Name); !up {
-			continue
-		}
-		c := candidate{Peer: q, important: p.cfg.Important(p.cfg.Self.Name, q.Name)}
-		if e, ok := p.rec.known(q.Name); ok && e.Has(netmap.FieldBandwidth) && e.Source >= netmap.SourceProbed {
-			c.measured, c.spread = e.Measured, e.Spread
-		}
-		cs = append(cs, c)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range cs {
-		if s := p.peers[cs[i].Name]; s != nil {
-			cs[i].notBefore, cs[i].suspect = s.bandwidth.notBefore, !s.suspected.IsZero()
-		}
-	}
-	return cs
 }

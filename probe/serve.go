@@ -11,7 +11,7 @@ import (
 // serve answers a peer's stream. It runs in a goroutine of the endpoint.
 func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
 	s.SetDeadline(time.Now().Add(askTime))
-	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opHold, opLogP, opAsk)
+	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opHold, opLogP, opAsk, opArrives)
 	if err == nil {
 		switch m.Op {
 		case opPing:
@@ -24,6 +24,8 @@ func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
 			err = p.serveLease(ctx, s, m)
 		case opHold:
 			err = p.serveHold(s)
+		case opArrives:
+			p.serveArrives(s.Peer.Name, m)
 		case opAsk:
 			err = p.desk.serve(ctx, s, p.answer)
 		}

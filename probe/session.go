@@ -47,6 +47,7 @@ type result struct {
 	Spread    float64
 	Bytes     int64 // sent for it, UDP payload
 	Trains    int
+	Enough    int  // packets of which the last train had been long enough to time, 0 if it was too short
 	Shaped    bool // a token bucket was seen
 	// Packets of trains of which most arrived, and how many of those were lost: what is lost
 	// of the others was refused by a full queue.
@@ -101,6 +102,7 @@ func initiate(ctx context.Context, s control, ask message, send sendFunc, more f
 			return res, fmt.Errorf("%d of %d packets received: %w", r.Received, count, errInvalid)
 		}
 		res.take(r, count, took)
+		res.Enough = enoughLength(count, r)
 		if count = nextLength(count, r); res.Trains == sessionTrains || !more() {
 			break
 		}

@@ -17,6 +17,9 @@ const (
 	// steadyError is the relative standard error from which on a reading of a full link is
 	// good enough: a little more costs little there.
 	steadyError = 0.03
+	// steadySecond is for how many seconds a full link is watched, unless that takes more than steadyBytes.
+	steadySecond = 1.0
+	steadyBytes  = 2e6
 	// steadyUnsure is the least error of a rate that looks steady and was not seen for long enough.
 	steadyUnsure = 0.3
 	// steadyUnknown is the error of a rate of which too few parts were seen to tell it.
@@ -246,7 +249,7 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 	r.noise = batchError(rates)
 	r.path(ss, p)
 	r.Spread = min(r.noise, maxSpread)
-	if r.lossy = r.Cuts > 0 && !r.queued(p) && (follows(rates, ss, r) || r.sinks(p)); r.lossy {
+	if r.lossy = r.Cuts > 0 && !r.queued(p) && (swings(rates, ss, r) || r.sinks(p)); r.lossy {
 		r.Spread = max(r.Spread, 0.5/math.Sqrt(float64(r.Cuts)))
 		r.Enough = r.Spread <= p.want && !r.falls(p)
 	} else {
@@ -269,7 +272,11 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 func (p bulkPath) chance(rate float64) float64 {
 	const most, trips = 6000, 2 * steadyParts * steadyTrips
 	window := rate * p.rtt.Seconds() / float64(p.packet) / float64(max(p.lanes, 1))
-	return min(window*window*3/4, most, trips*window) * float64(p.packet)
+	want := min(window*window*3/4, most, trips*window) * float64(p.packet)
+	if p.lanes <= 1 { // of strangers a few round trips of a short path say nothing
+		want = max(want, min(rate*steadySecond, steadyBytes))
+	}
+	return want
 }
 
 // path notes what the sender saw of the path during the part that r was read from.
@@ -304,9 +311,9 @@ func (r *steady) path(ss []sample, p bulkPath) {
 	r.Grows = r.Cuts == 0 && !r.queued(p) && grown > steadyGrowth*int64(p.lanes)*p.packet
 }
 
-// follows reports whether the rates of the parts of r go with the lanes' windows. Where the
+// swings reports whether the rates of the parts of r go with the lanes' windows. Where the
 // windows swing and the rates do not, the link is full, and its queue too short to be seen.
-func follows(rates []float64, ss []sample, r steady) bool {
+func swings(rates []float64, ss []sample, r steady) bool {
 	if len(rates) < 2*steadyParts {
 		return true // of few parts nobody can tell
 	}

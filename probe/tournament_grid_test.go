@@ -190,7 +190,9 @@ func TestHourlyCap(t *testing.T) {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
 			for ctx.Err() == nil {
-				ms[0].prober.train(ctx, ms[1].peer)
+				if _, err := ms[0].prober.train(ctx, ms[1].peer); err != nil {
+					time.Sleep(50 * time.Millisecond) // who is refused for the cap is told at once
+				}
 			}
 		})
 		for _, m := range ms {

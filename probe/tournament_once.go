@@ -48,7 +48,9 @@ func (p *Prober) ProbeOnce(ctx context.Context, peer Peer, k Kind, progress func
 
 func (p *Prober) once(ctx context.Context, peer Peer, k Kind, progress func(string, int64)) (a Answer, err error) {
 	progress("round trips", 0)
-	err = p.ping(ctx, peer)
+	if err = p.ping(ctx, peer); err != nil && ctx.Err() == nil {
+		return Answer{}, fmt.Errorf("it does not answer: %w", err)
+	}
 	if k != KindRTT && err == nil {
 		a, err = p.onceRates(ctx, peer, k, progress)
 	}
@@ -56,7 +58,7 @@ func (p *Prober) once(ctx context.Context, peer Peer, k Kind, progress func(stri
 		return Answer{}, err
 	}
 	e, _ := p.rec.known(peer.Name)
-	a.RTT = 2 * e.Latency
+	a.RTT, a.Variation = 2*e.Latency, e.Variation
 	a.Bytes += pingCost
 	return a, nil
 }
@@ -91,6 +93,9 @@ func (p *Prober) onceRates(ctx context.Context, peer Peer, k Kind, progress func
 		return err
 	})
 	a.Bytes = sent
+	if k == KindBandwidth && errors.Is(err, errNoRate) {
+		a.Notes, err = []string{noteTrains}, nil
+	}
 	if err != nil || k == KindLogP {
 		return a, err
 	}
@@ -102,7 +107,7 @@ func (p *Prober) onceRates(ctx context.Context, peer Peer, k Kind, progress func
 
 // onceTrains is one session of trains with all that it needs.
 func (p *Prober) onceTrains(ctx context.Context, peer Peer) (int64, netmap.BytesPerSec, error) {
-	give, err := p.onceLease(ctx, peer, request{use: first, cost: firstCost})
+	give, err := p.onceLease(ctx, peer, request{use: operator, cost: firstCost})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -115,16 +120,20 @@ func (p *Prober) onceTrains(ctx context.Context, peer Peer) (int64, netmap.Bytes
 // where twice the lanes gain little.
 const onceSearch = 64 << 20
 
+// onceTime is how long one flow on request may fill its link at least: where round trips are short
+// the bytes of some of them are gone before a receiver has reported twice.
+const onceTime = 50 * time.Millisecond
+
 // onceLong is one long probe with all that it needs.
 func (p *Prober) onceLong(ctx context.Context, l longProbe, progress func(string, int64)) (int64, Answer, error) {
 	cost := l.cost()
-	// An operator need not wait for hours until a link has earned a bulk probe: the lease is asked
-	// for as if it were a first train, and what was sent is charged all the same.
-	give, err := p.onceLease(ctx, l.peer, request{use: first, cost: firstCost})
+	// An operator need not wait for hours until a link has earned a bulk probe; what was sent is
+	// charged all the same.
+	give, err := p.onceLease(ctx, l.peer, request{use: operator, cost: firstCost})
 	if err != nil {
 		return 0, Answer{}, err
 	}
-	most := 4 * cost
+	most := max(4*cost, min(int64(float64(l.rate)*onceTime.Seconds()), onceSearch))
 	if l.kind == KindCapacity { // lanes may get many times what a train saw, which is held like one flow
 		most = max(most, onceSearch)
 	}
@@ -136,7 +145,7 @@ func (p *Prober) onceLong(ctx context.Context, l longProbe, progress func(string
 // onceLease is [Prober.lease] where the peer is of another site.
 func (p *Prober) onceLease(ctx context.Context, peer Peer, q request) (func(int64, netmap.BytesPerSec), error) {
 	if err := p.capped(q.cost); err != nil {
-		return nil, err
+		return nil, &CapError{Sent: p.cfg.HourlyCap - p.left(), Cap: p.cfg.HourlyCap}
 	}
 	if peer.site() == p.cfg.Self.site() {
 		return func(int64, netmap.BytesPerSec) {}, nil

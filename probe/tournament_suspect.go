@@ -2,6 +2,8 @@ package probe
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -34,6 +36,7 @@ const doubtTime = 30 * time.Second
 // second measures suspects until ctx ends.
 func (p *Prober) second(ctx context.Context) error {
 	rest := time.Hour
+	var heard time.Time
 	for {
 		t := time.NewTimer(min(rest, newsEvery))
 		select {
@@ -44,7 +47,13 @@ func (p *Prober) second(ctx context.Context) error {
 			t.Stop()
 		case <-t.C:
 		}
-		p.news(time.Now())
+		now := time.Now()
+		p.news(now)
+		listen := now.Sub(heard) >= shiftEvery
+		if listen {
+			heard = now
+		}
+		p.catchUp(now, listen)
 		for {
 			var peer Peer
 			var ok bool
@@ -57,6 +66,43 @@ func (p *Prober) second(ctx context.Context) error {
 			}
 			p.judged(peer, err)
 		}
+	}
+}
+
+// catchUp suspects one peer of each site to which the link has changed since this host's last train to the peer;
+// with listen it looks first what the other hosts of this site say of it. During an exchange these
+// readings wait, but for what [Prober.news] finds.
+func (p *Prober) catchUp(now time.Time, listen bool) {
+	if p.cfg.Known == nil || p.cfg.Busy() {
+		return
+	}
+	round, _ := roundAt(now)
+	r, self := p.roster(), p.cfg.Self
+	own := r.team(self.site())
+	if own < 0 {
+		return
+	}
+	mine := r.teams[own].players(round)
+	place := max(slices.Index(mine, self.Name), 0)
+	mates := slices.DeleteFunc(slices.Clone(mine), func(h string) bool { return h == self.Name })
+	sites := make(map[string][]string)
+	for _, q := range p.look() {
+		if q.site() != self.site() {
+			sites[q.site()] = append(sites[q.site()], q.Name)
+		}
+	}
+	names := slices.Sorted(maps.Keys(sites))
+	for _, site := range names {
+		peers := slices.Sorted(slices.Values(sites[site]))
+		if listen {
+			p.rec.listen(mates, site, peers, now)
+		}
+		if peer := p.rec.behind(site, peers, len(mine)*len(peers), place, now); peer != "" {
+			p.Suspect(peer)
+		}
+	}
+	if listen {
+		p.rec.forgetShifts(names, now)
 	}
 }
 
@@ -78,8 +124,8 @@ func (p *Prober) nextSuspect() (peer Peer, rest time.Duration, ok bool) {
 			continue
 		}
 		until := s.bandwidth.notBefore
-		if l := p.links[q.site()]; l != nil && q.site() != p.cfg.Self.site() && l.closed.After(until) {
-			until = l.closed
+		if l := p.links[q.site()]; l != nil && q.site() != p.cfg.Self.site() && l.barred.After(until) {
+			until = l.barred
 		}
 		if d := until.Sub(now); d > 0 {
 			rest = min(rest, d)

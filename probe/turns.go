@@ -3,19 +3,17 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 const (
 	// watchTrain is the length of the trains that look whether a link is as it was. The
 	// shortest that says anything, 6 packets, may lose none, and is for links under slowLink,
-	// where a packet takes 5 ms and more. Where a train is too short to time it grows
-	// ([nextLength]): from about 20 Mbit/s on, to 100 kB at 85 Mbit/s.
+	// where a packet takes 5 ms and more. Where that is too short to time, from about 20 Mbit/s on, they grow
+	// ([nextLength]), and begin next time with what was enough, 100 kB at 85 Mbit/s.
 	watchTrain = 8
 	slowTrain  = minArrivals
 	slowLink   = 250e3 // bytes a second
@@ -23,6 +21,10 @@ const (
 	watchCost = watchTrain*(trainPayload+packetCost) + sessionCost
 	// firstCost is the same for a first measurement.
 	firstCost = firstTrain*(trainPayload+packetCost) + sessionCost
+
+	// spareAfter is for how long a host of another site waits for the tournament before it is measured for the
+	// first time outside it.
+	spareAfter = 15 * time.Second
 
 	// opinions is how many trains a host sends in a row to a peer whose readings do not
 	// fit: two that agree are believed.
@@ -71,7 +73,7 @@ func (p *Prober) turnInside(ctx context.Context, round int64) {
 		now := time.Now()
 		cs := p.candidates(self.site())
 		i := slices.IndexFunc(cs, func(c candidate) bool { return c.Name == partner })
-		if i < 0 || now.Before(cs[i].notBefore) || cs[i].worth(now, p.cfg.Interval) < 1 && !cs[i].suspect {
+		if i < 0 || now.Before(cs[i].notBefore) || cs[i].worth(now, p.cfg.Interval) < 1 && !cs[i].suspect && !p.rec.odd(partner) {
 			return
 		}
 		u := cs[i].use(again)
@@ -107,7 +109,11 @@ func (p *Prober) affords(u use) bool {
 func (p *Prober) turnAcross(ctx context.Context, round int64) {
 	self := p.cfg.Self
 	m, ok := p.roster().across(round, self.site(), self.Name)
-	if !ok || m.from != self.Name {
+	if ok && m.from != self.Name {
+		return
+	}
+	defer p.turnSpare(ctx, round)
+	if !ok {
 		return
 	}
 	site := p.siteOf(m.to)
@@ -147,6 +153,58 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 	}
 }
 
+// turnSpare measures hosts that were never measured in the part of a round in which this host has no turn, or has done with it:
+// in the tournament they would wait for as many rounds as a site has hosts, and a young grid is
+// planned with. Slots and leases keep order, and a host whose slot is taken is passed over.
+func (p *Prober) turnSpare(ctx context.Context, round int64) {
+	for {
+		now := time.Now()
+		if r, into := roundAt(now); r != round || into > roundTime-insideTime/2 || p.cfg.Busy() {
+			return
+		}
+		peer, ok := p.stranger(now)
+		if !ok {
+			return
+		}
+		var err error
+		if peer.site() != p.cfg.Self.site() {
+			err = p.across(ctx, peer, first)
+		} else {
+			_, _, err = p.attempt(ctx, peer, first, func() bool { return p.affords(urgent) })
+		}
+		if err != nil && sleep(ctx, slotRetry) != nil {
+			return
+		}
+	}
+}
+
+// stranger returns a connected host that was never measured and may be now, of this site, or of another that
+// the tournament has left over for spareAfter: earlier hosts would crowd at the smallest site.
+func (p *Prober) stranger(now time.Time) (peer Peer, ok bool) {
+	own := p.cfg.Self.site()
+	sites := []string{own}
+	p.mu.Lock()
+	for _, q := range p.around.peers {
+		l, s := p.links[q.site()], p.peers[q.Name]
+		if l == nil || s == nil || now.Before(l.closed) || now.Sub(s.since) < spareAfter {
+			continue
+		}
+		if !slices.Contains(sites, q.site()) {
+			sites = append(sites, q.site())
+		}
+	}
+	p.mu.Unlock()
+	for _, site := range sites {
+		cs := slices.DeleteFunc(p.candidates(site), func(c candidate) bool { return !c.measured.IsZero() || now.Before(c.notBefore) })
+		if len(cs) > 0 && (site != own || p.affords(first)) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return cs[p.rng.IntN(len(cs))].Peer, true
+		}
+	}
+	return Peer{}, false
+}
+
 // siteOf returns the site of a member.
 func (p *Prober) siteOf(name string) string {
 	p.mu.Lock()
@@ -176,7 +234,7 @@ func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			p.refused(peer.site(), err)
+			p.refused(peer.site(), u, err)
 		}
 		return err
 	}
@@ -188,8 +246,9 @@ func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
 	return err
 }
 
-// refused notes that the lease of the link to site was not to be had.
-func (p *Prober) refused(site string, err error) {
+// refused notes that the lease of the link to site was not to be had for u. What one use lacks another may
+// have: a link that may not be watched again soon may still get second opinions.
+func (p *Prober) refused(site string, u use, err error) {
 	retry := 10 * time.Second
 	var busy *BusyError
 	if errors.As(err, &busy) {
@@ -200,147 +259,11 @@ func (p *Prober) refused(site string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.links[site]; l != nil {
-		l.closed = time.Now().Add(retry)
+		if until := time.Now().Add(retry); u == urgent {
+			l.barred = until
+		} else {
+			l.closed = until
+		}
 	}
 	p.tally(err)
-}
-
-// wire returns what the session took of a link.
-func (res result) wire() int64 {
-	if res.Trains == 0 {
-		return 0
-	}
-	return res.Bytes + res.Bytes/trainPayload*packetCost + sessionCost
-}
-
-// attempt measures the bandwidth to peer, again at once while the readings do not fit
-// and more allows, and notes how that ended. It returns the bytes that links carried for
-// it and the last rate, 0 if none was read.
-func (p *Prober) attempt(ctx context.Context, peer Peer, u use, more func() bool) (bytes int64, rate netmap.BytesPerSec, err error) {
-	for range opinions {
-		res, again, err := p.session(ctx, peer, u)
-		bytes += res.wire()
-		if ctx.Err() != nil {
-			return bytes, rate, context.Cause(ctx)
-		}
-		p.settle(peer.Name, func(s *peerState) *schedule { return &s.bandwidth }, p.pause(peer), err)
-		if err != nil {
-			return bytes, rate, err
-		}
-		rate = res.Bandwidth
-		if !again || !more() {
-			break
-		}
-		u = urgent
-	}
-	return bytes, rate, nil
-}
-
-// pause is for how long a peer that was measured is left alone at least.
-func (p *Prober) pause(peer Peer) time.Duration {
-	if peer.site() == p.cfg.Self.site() {
-		return p.cfg.Interval / 10
-	}
-	return watchGap
-}
-
-// note remembers what the last train to peer read.
-func (p *Prober) note(peer Peer, res result) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.peers[peer.Name]; s != nil {
-		s.read, s.suspected = res.Bandwidth, time.Time{}
-	}
-	if l := p.links[peer.site()]; l != nil && peer.site() != p.cfg.Self.site() {
-		l.read = res.Bandwidth
-	}
-}
-
-// session runs trains to peer, with this host's slot held, and records the result. It
-// reports whether the estimator wants another at once: this one does not fit.
-func (p *Prober) session(ctx context.Context, peer Peer, u use) (res result, again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionTime)
-	defer cancel()
-	if u != urgent {
-		var stop func()
-		ctx, stop = p.whileIdle(ctx)
-		defer stop()
-	}
-	// The connection comes first: a handshake must not hold the slot.
-	s, err := p.cfg.Endpoint.Open(ctx, peer.Name, 0, lane.StreamProbe)
-	if err != nil {
-		return result{}, false, err
-	}
-	release, err := p.takeSlot(ctx)
-	if err != nil {
-		s.Abort()
-		return result{}, false, err
-	}
-	defer release()
-	ask := message{Op: opTrain, Count: p.length(peer, u), Urgent: u == urgent}
-	inside := peer.site() == p.cfg.Self.site()
-	// A second opinion during an exchange is one short train.
-	more := func() bool { return !p.cfg.Busy() && !p.curbed() }
-	res, err = initiate(ctx, s, ask, sender(ctx, p.cfg.Endpoint, s.Peer.Addr), more)
-	p.charge(res.wire())
-	p.mu.Lock()
-	if inside {
-		p.budget.spend(time.Now(), u, res.wire(), max(res.Bandwidth, netmap.BytesPerSec(p.budget.rate)), p.cfg.hostTerms())
-	}
-	if err == nil {
-		p.stats.Sessions++
-	}
-	p.mu.Unlock()
-	if err != nil {
-		s.Abort()
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return res, false, fmt.Errorf("trains: %w", err)
-	}
-	again = p.rec.trains(peer.Name, peer.site(), res)
-	p.note(peer, res)
-	p.cfg.Log.Debug("measured", "peer", peer.Name, "mbps", res.Bandwidth.Mbps(), "spread", res.Spread,
-		"trains", res.Trains, "bytes", res.Bytes, "shaped", res.Shaped, "limited", res.Limited)
-	return res, again, nil
-}
-
-// length returns how many packets the first train of a session has.
-func (p *Prober) length(peer Peer, u use) int {
-	if u == first {
-		return firstTrain
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.links[peer.site()]; l != nil && l.read > 0 && l.read < slowLink {
-		return slowTrain
-	}
-	return watchTrain
-}
-
-// takeSlot takes this host's slot, or returns a [BusyError] if it is not free soon: a
-// long probe holds it for seconds, and a turn is over by then.
-func (p *Prober) takeSlot(ctx context.Context) (release func(), err error) {
-	t := time.NewTimer(insideTime)
-	defer t.Stop()
-	select {
-	case p.slot <- struct{}{}:
-		return func() { <-p.slot }, nil
-	case <-t.C:
-		return nil, &BusyError{Retry: slotRetry, Why: "another probe of this host"}
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// whileIdle returns a context that ends with a [BusyError] as soon as an exchange begins
-// here. stop must be called; it waits for the goroutine that looks.
-func (p *Prober) whileIdle(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		yieldWhen(ctx, func() bool { return !p.cfg.Busy() && !p.curbed() }, cancel)
-	}()
-	return ctx, func() { cancel(nil); <-done }
 }

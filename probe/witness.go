@@ -73,6 +73,9 @@ func (p *Prober) news(now time.Time) {
 // fallen: this host's own lanes, or a host that has read about the same rate. The caller holds the lock.
 func (r *recorder) witnessed(site string, rate float64, now time.Time) bool {
 	h, ok := r.heard[site]
+	if r.under(site, rate, now) {
+		return false
+	}
 	return r.fallen(site, now) || ok && now.Sub(h.at) <= newsAge && apart(rate, float64(h.line)) <= sameRate
 }
 
@@ -112,7 +115,7 @@ func (r *recorder) findings(mates, peers []string, now time.Time) []finding {
 func (r *recorder) hear(mates []string, site string, peers []string, now time.Time) (suspect string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fs := r.findings(mates, peers, now)
+	fs := slices.DeleteFunc(r.findings(mates, peers, now), func(f finding) bool { return r.under(site, float64(f.line), now) })
 	if len(fs) == 0 || fs[0].line <= 0 {
 		return ""
 	}

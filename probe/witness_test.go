@@ -73,15 +73,12 @@ func heard(news netmap.BytesPerSec, age time.Duration) (*recorder, map[[2]string
 	now := time.Now()
 	est := make(map[[2]string]netmap.Estimate)
 	self := Peer{"a1", "a"}
-	r := &recorder{
-		pairs: make(map[string]*pair), fell: make(map[string]time.Time), heard: make(map[string]finding),
-		cfg: &Config{
-			Self:   self,
-			Peers:  func() []Peer { return []Peer{{"a0", "a"}, {"b0", "b"}, {"b1", "b"}} },
-			Known:  func(from, to string) (netmap.Estimate, bool) { e, ok := est[[2]string{from, to}]; return e, ok },
-			Record: func(from, to string, e netmap.Estimate) { est[[2]string{from, to}] = e },
-		},
-	}
+	r := newRecorder(&Config{
+		Self:   self,
+		Peers:  func() []Peer { return []Peer{{"a0", "a"}, {"b0", "b"}, {"b1", "b"}} },
+		Known:  func(from, to string) (netmap.Estimate, bool) { e, ok := est[[2]string{from, to}]; return e, ok },
+		Record: func(from, to string, e netmap.Estimate) { est[[2]string{from, to}] = e },
+	})
 	for _, from := range []string{"a0", "a1"} {
 		for _, to := range []string{"b0", "b1"} {
 			est[[2]string{from, to}] = believed(10*netmap.Mbps, now.Add(-time.Minute))
@@ -94,7 +91,7 @@ func heard(news netmap.BytesPerSec, age time.Duration) (*recorder, map[[2]string
 		}
 	}
 	est[[2]string{"a0", "b0"}] = believed(news, now.Add(-age))
-	return r, est
+	return &r, est
 }
 
 // What another host has found is believed where own lanes have fallen, and leads to a train where

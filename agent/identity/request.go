@@ -66,6 +66,9 @@ func Request(ctx context.Context, conn net.PacketConn, seeds []net.Addr, token, 
 	if err := makeDir(dir); err != nil {
 		return nil, nil, err
 	}
+	if err := checkRoom(dir); err != nil {
+		return nil, nil, err
+	}
 	c, err := newCandidate(t, settings)
 	if err != nil {
 		return nil, nil, err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -84,7 +86,7 @@ func (p *place) dial() (apiv1connect.AgentServiceClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.API(), nil
+	return impatient{c.API(), answerTime}, nil
 }
 
 // socketReason strips the address from a dial error, which the message already holds.
@@ -113,6 +115,10 @@ func rpcError(err error) error {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {
 		return err
+	}
+	// A process that is killed in the middle of a word leaves half of it.
+	if !connect.IsWireError(err) && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return &goneError{err: ce.Unwrap()}
 	}
 	switch ce.Code() {
 	case connect.CodeUnavailable:

@@ -14,7 +14,7 @@ const (
 	exitOK          = 0
 	exitFailure     = 1   // the command could not do it, or verify found a violation
 	exitUsage       = 2   // unknown command, flag or setting, or a value that cannot be read
-	exitUnreachable = 3   // no agent answers on the socket, or it ended in the middle of a call
+	exitUnreachable = 3   // no agent answers on the socket, it ended in the middle of a call, or does not answer
 	exitGroup       = 4   // a group's operation failed: a rank or host was lost, ranks disagree, time ran out
 	exitExec        = 125 // lab exec could not enter the host; as env, chroot and timeout, and like them 126 and 127
 	exitInterrupted = 130 // ended by Ctrl-C or SIGTERM, as a shell reports SIGINT
@@ -49,6 +49,7 @@ func (a *app) report(err error, parsed bool) int {
 	var usage *usageError
 	var unreachable *unreachableError
 	var gone *goneError
+	var silent *silentError
 	var group *client.GroupError
 	var forming *formingError
 	var own *statusError
@@ -57,7 +58,7 @@ func (a *app) report(err error, parsed bool) int {
 		status = own.status
 	case errors.As(err, &usage) || !parsed:
 		status = exitUsage
-	case errors.As(err, &unreachable) || errors.As(err, &gone):
+	case errors.As(err, &unreachable) || errors.As(err, &gone) || errors.As(err, &silent):
 		status = exitUnreachable
 	case errors.As(err, &group), errors.As(err, &forming):
 		status = exitGroup

@@ -16,10 +16,27 @@ func (a *app) mapCmd() *cobra.Command {
 		Use:   "map",
 		Short: "Show the network map: what is believed of every pair of hosts",
 		Long: fmt.Sprintf(`Show the network map of this host's agent. The table gives, from row to column, what one
-flow gets in Mbit/s over the one-way latency, which is half of the measured round trip. On
-a terminal colours show which bandwidths are old or uncertain. A map of more than %d hosts is
-summed up by pairs of sites; --all lists every pair. What the numbers mean:
-docs/measurement.md.
+flow gets in Mbit/s over the one-way latency:
+
+  1.19 / 50ms    one flow gets 1.19 Mbit/s in the steady state; half of the round trip is 50 ms
+  ~1.19 / 50ms   predicted from pairs between the same two sites (--predict)
+  ? / 50ms       the bandwidth has not been measured yet
+
+On a terminal colours show which bandwidths are old or uncertain. Below stand the links of
+which several lanes get more than one flow, and those that lose packets. More than %d hosts are
+listed a line a pair, more than %d summed up by pairs of sites. With --all every pair has a
+line:
+
+  Mbit/s     what one flow gets, in 10⁶ bit/s of user data, in the steady state
+  spread     how far its readings lie apart, or how wide the last one was; - where only one was seen
+  latency    one way, which is half of the round trip
+  capacity   what several lanes get together, in Mbit/s, and how many lanes that takes
+  loss       share of packets that the path loses by itself; - where too few were sent to tell
+  age        since the newest measurement of the bandwidth, by the clock of the host that took it
+  source     probed (trains of packets, bulk transfers), observed (on an exchange),
+             predicted (from like pairs) or declared (in a file)
+
+How it is measured, and how to check it: docs/measurement.md.
 
 With -o json it is the matrix form of a grid file, which plan, verify and simulate read back
 with --grid, and map diff compares. With -o csv it is a line a pair (RFC 4180), with empty
@@ -27,17 +44,19 @@ fields where nothing is known. Both forms are described in docs/formats.md.
 
 Agents that have just found each other need some seconds to measure all pairs of hosts:
 --wait waits until each pair is measured or, with --predict, known by prediction. When the
-time is over the map is printed as it is, and the status is 1.`, maxMapHosts),
+time is over the map is printed as it is, and the status is 1.`, maxMapColumns, maxMapHosts),
 		Example: `  gridagent map
-  gridagent map --all --color always | less -R
+  gridagent map --all --color always | less -R              # everything of every pair
+  gridagent map --predict                                   # what plans see
   gridagent map --wait 1m -o json >grid.json && gridagent plan allgather --grid grid.json --size 1MiB
   gridagent map -o csv >map.csv
-  gridagent map diff`,
+  gridagent map -o json | jq '.loss'                        # keys and units: docs/formats.md
+  gridagent map diff                                        # what has changed`,
 		Args: cobra.NoArgs,
 	}
 	at := placeFlags(cmd)
 	predict := cmd.Flags().Bool("predict", false, "fill pairs that are not measured from like pairs")
-	all := cmd.Flags().Bool("all", false, "show every pair of hosts, however many there are")
+	all := cmd.Flags().Bool("all", false, "a line for every pair of hosts, with all that is known of it")
 	color := colorFlag(cmd)
 	wait := waitFlag(cmd)
 	output := choiceFlag(cmd, "output", "o", "how to print: a table for people, JSON (a grid file) or CSV (a line a pair) for programs", "table", "json", "csv")

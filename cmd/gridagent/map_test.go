@@ -222,6 +222,7 @@ func TestMapSizes(t *testing.T) {
 		{14, 2, "map", []string{"from row to column", "FROM  h00", "10 / 20ms"}, 2 + 15},
 		{15, 2, "map", []string{"a line a pair", "h00   h01  10      -       20ms"}, 2 + 1 + 15*14},
 		{25, 2, "map", []string{"medians over the pairs of hosts", "S0    13     100 / 20ms", "S1    12     10 (1-10) / 20ms", "25 hosts: --all lists every pair"}, 2 + 1 + 2 + 2},
+		{6, 2, "map --all", []string{"a line a pair"}, 2 + 1 + 6*5},
 		{25, 2, "map --all", []string{"a line a pair"}, 2 + 1 + 25*24},
 		{32, 8, "map", []string{"FROM  TO  PAIRS  KNOWN  MBIT/S", "S0    S1  16     16     10"}, 2 + 1 + 64 + 2},
 	} {

@@ -17,7 +17,9 @@ type siteLink struct {
 	latency   []float64 // seconds, sorted
 	trust     []trust   // of each pair, sorted
 	newest    time.Time
-	capacity  float64 // Mbit/s, the most that any pair showed; 0 where unknown
+	capacity  float64   // Mbit/s, the most that any pair showed; 0 where unknown
+	lanes     int       // that it took, 0 where unknown
+	loss      []float64 // shares, of the pairs where it is known, sorted
 }
 
 // siteLinks sums s up by ordered pair of labels. Hosts without a label count as one site.
@@ -43,6 +45,7 @@ func siteLinks(s *netmap.Snapshot, now time.Time) (sites []string, hosts map[str
 		slices.Sort(l.bandwidth)
 		slices.Sort(l.latency)
 		slices.Sort(l.trust)
+		slices.Sort(l.loss)
 	}
 	return slices.Sorted(maps.Keys(hosts)), hosts, links
 }
@@ -52,8 +55,14 @@ func (l *siteLink) add(e netmap.Estimate, now time.Time) {
 	if e.Has(netmap.FieldLatency) {
 		l.latency = append(l.latency, e.Latency.Seconds())
 	}
-	if e.Has(netmap.FieldCapacity) {
-		l.capacity = max(l.capacity, e.Capacity.Mbps())
+	if c := e.Capacity.Mbps(); e.Has(netmap.FieldCapacity) && c > l.capacity {
+		l.capacity, l.lanes = c, 0
+		if e.Has(netmap.FieldLanes) {
+			l.lanes = e.Lanes
+		}
+	}
+	if e.Has(netmap.FieldLoss) {
+		l.loss = append(l.loss, e.Loss)
 	}
 	if !e.Has(netmap.FieldBandwidth) {
 		return // large maps are known by sample: a gap says nothing of the link
@@ -102,7 +111,8 @@ func (l *siteLink) delay() string {
 func (a *app) printMapSites(v mapView) error {
 	sites, hosts, links := siteLinks(v.snap, v.now)
 	var t *paintedTable
-	if len(sites) <= maxMapColumns/2 { // cells are up to twice as wide as those of hosts
+	matrix := len(sites) <= maxMapColumns/2
+	if matrix { // cells are up to twice as wide as those of hosts
 		t = a.paintedTable(v.p, "from", "hosts")
 		for _, s := range sites {
 			t.names(siteName(s))
@@ -119,24 +129,27 @@ func (a *app) printMapSites(v mapView) error {
 			t.row(row...)
 		}
 	} else {
-		t = a.paintedTable(v.p, "from", "to", "pairs", "known", "Mbit/s", "latency", "capacity", "newest")
+		t = a.paintedTable(v.p, "from", "to", "pairs", "known", "Mbit/s", "latency", "capacity", "lanes", "loss", "newest")
 		for _, from := range sites {
 			for _, to := range sites {
 				l := links[[2]string{from, to}]
 				if l == nil {
 					continue
 				}
-				capacity := ""
-				if l.capacity > 0 {
-					capacity = significant(l.capacity)
-				}
+				capacity, lanes := l.together()
 				t.row(plain(siteName(from)), plain(siteName(to)), plain(l.pairs), plain(len(l.bandwidth)),
-					paintedCell{l.rate(), l.middleTrust()}, plain(l.delay()), plain(capacity), plain(formatAge(l.newest, v.now)))
+					paintedCell{l.rate(), l.middleTrust()}, plain(l.delay()),
+					plain(capacity), plain(lanes), plain(l.losses()), plain(formatAge(l.newest, v.now)))
 			}
 		}
 	}
 	if err := t.print(a.out); err != nil {
 		return err
+	}
+	if matrix {
+		if err := a.printMapLinks(v); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(a.out, "\n%d hosts: --all lists every pair\n", v.snap.N())
 	return err

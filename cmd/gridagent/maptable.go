@@ -29,20 +29,22 @@ type mapView struct {
 // those would be too many.
 func (a *app) printMap(v mapView) error {
 	n := v.snap.N()
-	sites := n > maxMapHosts && !v.all
+	sites, list := n > maxMapHosts && !v.all, n > maxMapColumns || v.all
 	what := "from row to column"
 	if sites {
 		what = "medians over the pairs of hosts, with least and most where they differ by more than a fifth"
-	} else if n > maxMapColumns {
+	} else if list {
 		what = "a line a pair"
 	}
-	fmt.Fprintf(a.out, "epoch %d: %d of %d pairs measured; one flow in Mbit/s / one-way latency, %s\n\n",
-		v.reply.GetEpoch(), v.reply.GetPairsMeasured(), v.reply.GetPairsTotal(), what)
-	var err error
+	_, err := fmt.Fprintf(a.out, "epoch %d: %d of %d pairs measured%s; one flow in Mbit/s / one-way latency, %s\n\n",
+		v.reply.GetEpoch(), v.reply.GetPairsMeasured(), v.reply.GetPairsTotal(), v.ages(), what)
+	if err != nil {
+		return err
+	}
 	switch {
 	case sites:
 		err = a.printMapSites(v)
-	case n > maxMapColumns:
+	case list:
 		err = a.printMapList(v)
 	default:
 		err = a.printMapMatrix(v)
@@ -68,7 +70,10 @@ func (a *app) printMapMatrix(v mapView) error {
 		}
 		t.row(row...)
 	}
-	return t.print(a.out)
+	if err := t.print(a.out); err != nil {
+		return err
+	}
+	return a.printMapLinks(v)
 }
 
 func (a *app) printMapList(v mapView) error {
@@ -121,8 +126,13 @@ func known(e netmap.Estimate, f netmap.Field, text string) string {
 	return text
 }
 
-// formatShare shows a share of 1 in per cent.
-func formatShare(v float64) string { return significant(v*100) + "%" }
+// formatShare shows a share of 1 in per cent. What is little is not nothing.
+func formatShare(v float64) string {
+	if v > 0 && v < 5e-6 {
+		return "<0.001%"
+	}
+	return significant(v*100) + "%"
+}
 
 // formatAge shows how long ago measured was: no finer than a person wants to know it.
 func formatAge(measured, now time.Time) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,14 +37,16 @@ between two sites carries one probe at a time. It does not start while an exchan
 one of the hosts. What is spent beyond the share that probing may take is missing later, when the agent
 measures by itself. --capacity loads the link fully for some seconds. Ctrl-C ends the
 measurement at once, on whichever host it runs; --timeout is for all of it, at most %v.
+Lines that begin with note say what limits a result.
 
 What the numbers mean and how to check them: docs/measurement.md.`, shortDuration(probe.MaxAskTime)),
 		Example: `  gridagent probe paris3
   gridagent probe london0 paris3 --capacity --timeout 5m
   gridagent probe paris3 --rtt --logp -o json | jq .logp`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: pairArgs,
 	}
 	at := placeFlags(cmd)
+	cmd.ValidArgsFunction = a.completeMembers(at, 2)
 	usage := map[string]string{
 		"rtt": "measure the round trip", "bandwidth": "measure what one flow gets",
 		"capacity": "measure what several lanes get together", "logp": "measure parametrised LogP",
@@ -92,6 +95,19 @@ What the numbers mean and how to check them: docs/measurement.md.`, shortDuratio
 		return errors.Join(probeErr, err)
 	})
 	return cmd
+}
+
+// pairArgs wants the names of one host or two.
+func pairArgs(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return errors.New("name the host to measure: probe [FROM] TO")
+	case len(args) > 2:
+		return fmt.Errorf("%d hosts are named: want one or two, probe [FROM] TO", len(args))
+	case slices.Contains(args, ""):
+		return errors.New("a host with an empty name: probe [FROM] TO")
+	}
+	return nil
 }
 
 // probeAll asks for one kind after the other, all within timeout. It returns the results that

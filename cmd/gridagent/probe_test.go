@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
@@ -49,7 +50,8 @@ func (p *probeAgent) Probe(ctx context.Context, r *connect.Request[apiv1.ProbeRe
 	case "bandwidth":
 		result.BandwidthMbps, result.Spread, result.RttSeconds = 1.25, 0.031, 0.1 // each kind begins with pings
 	case "capacity":
-		result.CapacityMbps, result.Lanes, result.Loss = 9.6, 8, 0.002
+		result.CapacityMbps, result.Lanes, result.Loss = 9.6, 8, proto.Float64(0)
+		result.Notes = []string{"a host was\nthe limit"}
 		result.Curve = []*apiv1.LaneRate{{Lanes: 1, Mbps: 1.25}, {Lanes: 8, Mbps: 9.6}}
 	case "logp":
 		result.Logp = []*apiv1.LogPPoint{{SizeBytes: 1, GapSeconds: 1e-5}, {SizeBytes: 1 << 20, SendOverheadSeconds: 0.001, ReceiveOverheadSeconds: 0.002, GapSeconds: 6.7}}
@@ -68,7 +70,7 @@ func TestProbe(t *testing.T) {
 	}{
 		{"probe b", "", "rtt bandwidth", "here → b\nround trip  100ms ± 500µs\none flow    1.25 Mbit/s (spread 3.1%)\ncost        1MiB in 3s\n"},
 		{"probe a b --rtt", "a", "rtt", "a → b\nround trip  100ms ± 500µs\ncost        0B in 1.5s\n"},
-		{"probe a b --logp --capacity", "a", "capacity logp", "a → b\ncapacity  9.6 Mbit/s with 8 lanes\nloss      0.2% of the probe's own packets\ncost      2MiB in 3s\n\n" +
+		{"probe a b --logp --capacity", "a", "capacity logp", "a → b\ncapacity  9.6 Mbit/s with 8 lanes\nloss      0% of the probe's own packets\ncost      2MiB in 3s\nnote      a host was the limit\n\n" +
 			"LANES  MBIT/S  EACH\n1      1.25    1.25\n8      9.6     1.2\n\nSIZE  OS   OR   G\n1B    0s   0s   10µs\n1MiB  1ms  2ms  6.7s\n"},
 	} {
 		f.asked = nil
@@ -98,15 +100,15 @@ func TestProbeJSON(t *testing.T) {
 	if err := decodeKnown([]byte(out), &j); err != nil {
 		t.Fatal(err)
 	}
-	if j.From != "here" || j.To != "b" || strings.Join(j.Kinds, " ") != "rtt capacity" || j.RTT == nil || *j.RTT != 0.1 || j.Lanes == nil || *j.Lanes != 8 || len(j.Curve) != 2 || j.Seconds != 3 {
+	if j.From != "here" || j.To != "b" || strings.Join(j.Kinds, " ") != "rtt capacity" || j.RTT == nil || *j.RTT != 0.1 || j.Lanes == nil || *j.Lanes != 8 || j.Loss == nil || *j.Loss != 0 || len(j.Notes) != 1 || len(j.Curve) != 2 || j.Seconds != 3 {
 		t.Errorf("%s", out)
 	}
 	if j.Bandwidth != nil || j.Spread != nil || j.LogP == nil || !strings.Contains(out, `"bandwidth_mbps": null`) {
 		t.Errorf("what was not measured is not null, or a list is:\n%s", out)
 	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 14 {
-		t.Errorf("%d keys, want all 14: %v", len(all), err)
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 15 {
+		t.Errorf("%d keys, want all 15: %v", len(all), err)
 	}
 }
 
@@ -129,6 +131,11 @@ func TestProbeFails(t *testing.T) {
 	status, _, _ = gridagent(t, "probe", "b", "--socket", t.TempDir()+"/none")
 	if status != exitUnreachable {
 		t.Errorf("no agent: status %d, want %d", status, exitUnreachable)
+	}
+	for _, args := range [][]string{{"probe", ""}, {"probe", "", "b"}, {"probe", "a", ""}} {
+		if status, _, errs := gridagent(t, args...); status != exitUsage || !strings.Contains(errs, "empty name") {
+			t.Errorf("%q: status %d, %q; want %d", args, status, errs, exitUsage)
+		}
 	}
 	for _, args := range []string{"probe", "probe a b c", "probe b --timeout 0s", "probe b --timeout 1h", "probe b b", "probe b --rtt=maybe"} {
 		if status, out, errs := gridagent(t, strings.Fields(args)...); status != exitUsage || out != "" {

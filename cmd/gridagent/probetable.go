@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
@@ -38,6 +39,9 @@ func (a *app) printProbe(j *probeJSON) error {
 		line("loss", "%s of the probe's own packets", formatShare(*j.Loss))
 	}
 	line("cost", "%s in %s", formatBytes(j.Bytes), formatSeconds(j.Seconds))
+	for _, n := range j.Notes {
+		line("note", "%s", oneLine(n))
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -97,6 +101,7 @@ type probeJSON struct {
 	LogP      []logpJSON `json:"logp"`
 	Bytes     uint64     `json:"bytes"`
 	Seconds   float64    `json:"seconds"`
+	Notes     []string   `json:"notes"`
 }
 
 type laneJSON struct {
@@ -115,7 +120,7 @@ type logpJSON struct {
 // probeReport joins the results of one pair, which are not empty. Where two have the same part,
 // the later one counts.
 func probeReport(results []*apiv1.ProbeResult) *probeJSON {
-	j := &probeJSON{From: results[0].GetFrom(), To: results[0].GetTo(), Kinds: []string{}, Curve: []laneJSON{}, LogP: []logpJSON{}}
+	j := &probeJSON{From: results[0].GetFrom(), To: results[0].GetTo(), Kinds: []string{}, Curve: []laneJSON{}, LogP: []logpJSON{}, Notes: []string{}}
 	set := func(to **float64, v float64) {
 		if v = nineDigits(v); v > 0 {
 			*to = &v
@@ -128,7 +133,15 @@ func probeReport(results []*apiv1.ProbeResult) *probeJSON {
 		set(&j.Bandwidth, r.GetBandwidthMbps())
 		set(&j.Spread, r.GetSpread())
 		set(&j.Capacity, r.GetCapacityMbps())
-		set(&j.Loss, r.GetLoss())
+		if r.Loss != nil {
+			loss := nineDigits(r.GetLoss())
+			j.Loss = &loss
+		}
+		for _, n := range r.GetNotes() {
+			if !slices.Contains(j.Notes, n) {
+				j.Notes = append(j.Notes, n)
+			}
+		}
 		if n := r.GetLanes(); n > 0 {
 			j.Lanes = &n
 		}

@@ -22,14 +22,32 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	root.SetOut(a.out)
+	out := &rememberer{w: a.out}
+	root.SetOut(out)
 	root.SetErr(a.err)
 	strict(root, args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if out.err != nil { // help and completions, of which cobra loses or rewords it
+		err, a.parsed = out.err, true
+	}
 	if err != nil && !a.parsed {
 		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	}
 	return a.report(err, a.parsed)
+}
+
+// A rememberer keeps the first error of w: cobra writes help without looking.
+type rememberer struct {
+	w   io.Writer
+	err error
+}
+
+func (r *rememberer) Write(b []byte) (int, error) {
+	n, err := r.w.Write(b)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 // strict makes the commands that cobra adds refuse what they do not know: as they come,

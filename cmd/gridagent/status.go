@@ -60,6 +60,10 @@ func (a *app) printStatus(s *apiv1.StatusResponse) error {
 	line("up since", "%s", s.GetStarted().AsTime().Local().Format(time.DateTime))
 	line("members alive", "%d", s.GetMembersAlive())
 	line("map", "epoch %d: %d of %d pairs measured, %d predicted", s.GetMapEpoch(), s.GetPairsMeasured(), s.GetPairsTotal(), s.GetPairsPredicted())
+	if p := s.GetPrediction(); p.GetPairsTested() > 0 {
+		line("predictions", "off by %s in the median, %s for nine of ten, of %d measured pairs that were predicted as a test",
+			formatShare(p.GetErrorMedian()), formatShare(p.GetErrorP90()), p.GetPairsTested())
+	}
 	if e := s.GetPoolsEpoch(); e > 0 {
 		line("pool tree", "epoch %d", e)
 	} else {

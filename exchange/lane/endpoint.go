@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -268,4 +269,17 @@ func (e *Endpoint) Stats(name string) (quic.ConnectionStats, bool) {
 		return quic.ConnectionStats{}, false
 	}
 	return l.conn.ConnectionStats(), true
+}
+
+// Received returns what has arrived from the member on the connections that are open now, in bytes of
+// QUIC packets, and how many packets that was. It falls when one of them ends.
+func (e *Endpoint) Received(name string) (bytes, packets uint64) {
+	e.mu.Lock()
+	ls := slices.Clone(e.links.of[name])
+	e.mu.Unlock()
+	for _, l := range ls {
+		st := l.conn.ConnectionStats()
+		bytes, packets = bytes+st.BytesReceived, packets+st.PacketsReceived
+	}
+	return bytes, packets
 }

@@ -18,6 +18,7 @@ const (
 	FallBusy  Row = "fall-busy" // the same during an exchange
 	Wobble    Row = "wobble"    // links that vary by a tenth
 	Cost      Row = "cost"      // of probes to an exchange
+	Random    Row = "random"    // grids drawn from seeds
 )
 
 // A Cell is one measurement: what a bubble, or a few, find for one row.

@@ -42,6 +42,7 @@ func fullCells(rtt time.Duration, seeds int) []Cell {
 			{Mbps: 9.28, FlowMbps: 1.16, RTT: rtt, Hosts: 2},
 			{Mbps: 80, FlowMbps: 10, RTT: rtt, Hosts: 2},
 			{Mbps: 216, Loss: 0.001, RTT: defaultRTT, Hosts: 2},
+			{Mbps: 289, Loss: 0.001, RTT: defaultRTT, Hosts: 2},
 		} {
 			all = append(all, Cell{Row: Capacity, Seed: seed, World: w, Warm: 4 * time.Second, Truth: 8 * time.Second, Truths: 1, Idle: settling})
 		}
@@ -60,7 +61,7 @@ func fullCells(rtt time.Duration, seeds int) []Cell {
 }
 
 // order is that of the table.
-var order = []Row{Flow, RoundTrip, Capacity, Bytes, FallIdle, FallBusy, Wobble, Cost}
+var order = []Row{Flow, RoundTrip, Capacity, Bytes, FallIdle, FallBusy, Wobble, Cost, Random}
 
 // settling is after how long what one flow gets must be right: where losses decide it, it takes that many bytes to know it
 // that a link of 85 Mbit/s has to save them up.

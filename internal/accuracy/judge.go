@@ -43,7 +43,7 @@ func judge(readings []Reading) []Line {
 		}
 		l := map[Row]func([]Reading) Line{
 			Flow: judgeFlow, RoundTrip: judgeRoundTrip, Capacity: judgeCapacity, Bytes: judgeBytes,
-			FallIdle: judgeFall, FallBusy: judgeFall, Wobble: judgeWobble, Cost: judgeCost,
+			FallIdle: judgeFall, FallBusy: judgeFall, Wobble: judgeWobble, Cost: judgeCost, Random: judgeRandom,
 		}[row](of)
 		l.Row = row
 		for _, r := range of {

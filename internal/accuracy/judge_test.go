@@ -139,7 +139,7 @@ func TestCellsHaveNames(t *testing.T) {
 			}
 		}
 		for _, row := range order {
-			if row != RoundTrip && !slices.ContainsFunc(list, func(c Cell) bool { return c.Row == row }) {
+			if row != RoundTrip && row != Random && !slices.ContainsFunc(list, func(c Cell) bool { return c.Row == row }) {
 				t.Errorf("no cell of %s", row)
 			}
 		}

@@ -26,6 +26,7 @@ func main() {
 	details := flag.Bool("details", false, "print each row's own table, too")
 	seeds := flag.Int("seeds", 1, "how many seeds")
 	rtt := flag.Duration("rtt", defaultRTT, "round trip of the one-flow and capacity worlds")
+	drawn := flag.String("random", "", "seed, or seeds as in 1-20: grids drawn from them instead of the table's cells")
 	out := flag.String("out", "", "write probes.md and probes.json to this folder")
 	draw := flag.Bool("draw", false, "measure nothing: show, and with --out write, what probes.json of --from holds")
 	from := flag.String("from", filepath.Join("docs", "results"), "folder that --draw reads")
@@ -37,7 +38,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cells, err := chosen(*quick, *only, *rtt, *seeds)
+	cells, err := chosen(*quick, *only, *drawn, *rtt, *seeds)
 	switch {
 	case err != nil:
 	case *list:
@@ -75,7 +76,7 @@ func command() string {
 }
 
 // chosen returns the cells to measure.
-func chosen(quick bool, only string, rtt time.Duration, seeds int) ([]Cell, error) {
+func chosen(quick bool, only, drawn string, rtt time.Duration, seeds int) ([]Cell, error) {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return nil, fmt.Errorf("--only: %w", err)
@@ -86,6 +87,11 @@ func chosen(quick bool, only string, rtt time.Duration, seeds int) ([]Cell, erro
 	cells := quickCells()
 	if !quick {
 		cells = fullCells(rtt, seeds)
+	}
+	if drawn != "" {
+		if cells, err = randomCells(drawn); err != nil {
+			return nil, err
+		}
 	}
 	cells = slices.DeleteFunc(cells, func(c Cell) bool { return !match.MatchString(c.String()) })
 	if len(cells) == 0 {

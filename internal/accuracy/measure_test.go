@@ -49,7 +49,7 @@ func measure(t *testing.T, c Cell) Reading {
 	r := Reading{Cell: c, Got: make(map[string][]float64)}
 	how := map[Row]func(*testing.T, Cell, *Reading){
 		Flow: measureFlow, RoundTrip: measureFlow, Capacity: measureCapacity, Bytes: measureBytes,
-		FallIdle: measureFall, FallBusy: measureFall, Wobble: measureWobble, Cost: measureCost,
+		FallIdle: measureFall, FallBusy: measureFall, Wobble: measureWobble, Cost: measureCost, Random: measureRandom,
 	}[c.Row]
 	if how == nil {
 		r.Failed = fmt.Sprintf("no row %q", c.Row)

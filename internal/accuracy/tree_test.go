@@ -26,11 +26,17 @@ func poolTree(ctx context.Context, g *grid.Grid, i int) (tree, error) {
 	if err != nil {
 		return tree{}, err
 	}
+	shape, err := shapeOf(res.Msg.TreeJson)
+	return tree{res.Msg.PoolsEpoch, shape}, err
+}
+
+// shapeOf returns which hosts stand together in a pool tree, as JSON has it.
+func shapeOf(text []byte) (string, error) {
 	var doc struct{ Root pool }
-	if err := json.Unmarshal(res.Msg.TreeJson, &doc); err != nil {
-		return tree{}, err
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return "", err
 	}
-	return tree{res.Msg.PoolsEpoch, doc.Root.shape()}, nil
+	return doc.Root.shape(), nil
 }
 
 type pool struct {

@@ -90,9 +90,20 @@ func bulk(t *testing.T, dir string, w World, lanes int, seed uint64, warm, measu
 	if err := w.strangers(n); err != nil {
 		t.Fatal(err)
 	}
-	var names []string
+	var pairs [][2]string
 	for i := range lanes {
-		names = append(names, fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i))
+		pairs = append(pairs, [2]string{fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)})
+	}
+	return lanesBetween(t, dir, n, pairs, warm, measured)
+}
+
+// lanesBetween returns the user bytes a second that arrive over one lane for each pair of hosts of n, all together, in the time
+// measured after the warm-up. No host may be in two pairs.
+func lanesBetween(t *testing.T, dir string, n *gridnet.Network, pairs [][2]string, warm, measured time.Duration) float64 {
+	t.Helper()
+	var names []string
+	for _, p := range pairs {
+		names = append(names, p[0], p[1])
 	}
 	ids, err := identities(dir, names...)
 	if err != nil {
@@ -126,7 +137,7 @@ func bulk(t *testing.T, dir string, w World, lanes int, seed uint64, warm, measu
 			}
 		})
 	}
-	for i := range lanes {
+	for i := range pairs {
 		writing.Go(func() {
 			s, err := ends[2*i].Open(ctx, names[2*i+1], 0, lane.StreamData)
 			if err != nil {

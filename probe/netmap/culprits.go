@@ -51,11 +51,14 @@ func clip(s string) string {
 }
 
 // Warnings returns a sentence for each host that in the last hour sent or signed what no
-// honest host does, and for each of [Map.Suspects]; by name.
+// honest host does, and for each of [Map.Suspects] and [Map.Misreadings]; by name.
 func (m *Map) Warnings(now time.Time) []string {
 	var out []string
 	for _, s := range m.Suspects(now) {
 		out = append(out, s.String())
+	}
+	for _, d := range m.Misreadings(now) {
+		out = append(out, d.String())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

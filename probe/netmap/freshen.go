@@ -17,8 +17,8 @@ const (
 // a link that is no more, and what is believed of those pairs is what the link has now.
 //
 // One host's own port may have changed, and not the link. So the newest must be of two senders
-// and of two receivers at least (or of all there are), each of which shows the old rate in an
-// older pair: they could do it, and cannot any more. A pair that was slower than its like all
+// and of two receivers at least (or of all there are), of pairs that had the old rate before, as far as the map
+// has seen it ([Map]), or else of hosts that show the old rate in an older pair: they could do it, and cannot any more. A pair that was slower than its like all
 // along stays so. What is corrected becomes [SourcePredicted] and keeps its time, so a
 // measurement of the pair itself counts for more. Pairs inside a site share no link and are left alone.
 //
@@ -35,20 +35,37 @@ func Freshen(s *Snapshot) *Snapshot {
 				continue
 			}
 			d := direction{a, b}
-			classes[d] = append(classes[d], dated{from: i, to: j, e: e})
+			p := dated{from: i, to: j, e: e}
+			if s.turns != nil {
+				p.turn = s.turns[i*n+j]
+			}
+			classes[d] = append(classes[d], p)
 		}
 	}
 	var est []Estimate
-	for _, pairs := range classes { // classes do not touch each other: order is free
-		fresh, stale, rate := changed(pairs)
-		if len(fresh) == 0 {
-			continue
-		}
+	correct := func(p dated, rate, old BytesPerSec) {
 		if est == nil {
 			est = slices.Clone(s.est)
 		}
+		est[p.from*n+p.to] = p.now(rate, old)
+	}
+	for _, pairs := range classes { // classes do not touch each other: order is free
+		seen := false
+		witnesses := turned(pairs)
+		for _, p := range pairs {
+			if rate, old, ok := p.behind(witnesses, pairs); ok {
+				correct(p, rate, old)
+				seen = true
+			}
+		}
+		if seen {
+			continue
+		}
+		fresh, stale, rate := changed(pairs)
 		for _, p := range stale {
-			est[p.from*n+p.to] = p.now(rate, medianRate(stale))
+			if len(fresh) > 0 {
+				correct(p, rate, medianRate(stale))
+			}
 		}
 	}
 	if est == nil {
@@ -61,6 +78,23 @@ func Freshen(s *Snapshot) *Snapshot {
 type dated struct {
 	from, to int
 	e        Estimate
+	turn     turn
+}
+
+// behind returns the rate that the link has now and the one before, if it has changed since p was measured:
+// enough of witnesses have seen that later.
+func (p dated) behind(witnesses, pairs []dated) (rate, old BytesPerSec, ok bool) {
+	later := slices.DeleteFunc(slices.Clone(witnesses), func(w dated) bool { return !w.turn.at.After(p.e.Measured) })
+	if len(later) == 0 || !several(later, pairs) {
+		return 0, 0, false
+	}
+	was := make([]BytesPerSec, len(later))
+	for i, w := range later {
+		was[i] = w.turn.was
+	}
+	slices.Sort(was)
+	rate, old = medianRate(later), was[len(was)/2]
+	return rate, old, differ(p.e.Bandwidth, rate) > freshOther
 }
 
 // changed splits pairs, all from one site to another, into the newest that show a new rate of

@@ -1,6 +1,8 @@
 package netmap
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,24 +16,49 @@ type modelRow struct {
 	model logp.Model
 }
 
-// LogP returns the model of messages from→to: what from measured towards to's site, else
-// what the first host of its site in rank order did that has measured it. A class of pairs,
-// the LAN of a site or a pair of sites, is measured once and not for each pair.
+// logpWitnesses is of how many hosts of a site, in rank order, the model in the middle is taken.
+const logpWitnesses = 15
+
+// logpSizes are those at which models are compared, in bytes: what a message costs whatever its size, and
+// what a long one does.
+var logpSizes = [...]int64{64 << 10, 1}
+
+// compare is below 0 if r is of a faster path than o: by long messages, then by short ones, then by rank.
+func (r modelRow) compare(o modelRow) int {
+	for _, size := range logpSizes {
+		if c := cmp.Compare(r.model.At(size).Gap, o.model.At(size).Gap); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(r.host, o.host)
+}
+
+// LogP returns the model of messages from→to: what from measured towards to's site, else of those of
+// the other hosts of its site that have measured it the one in the middle, by its gap, of two the faster: one
+// host that is slow, or lies, does not speak for its site. A class of pairs, the LAN of a site or a pair of
+// sites, is measured by a few hosts and not for each pair.
 func (s *Snapshot) LogP(from, to int) (logp.Model, bool) {
 	site := s.hosts[to].Site
-	best := -1
+	var like [logpWitnesses]int // models, by gap
+	n := 0
 	for k, r := range s.models {
-		if r.site != site || r.host != from && s.hosts[r.host].Site != s.hosts[from].Site {
-			continue
-		}
-		if best < 0 || r.host == from || s.models[best].host != from && r.host < s.models[best].host {
-			best = k
+		switch {
+		case r.site != site:
+		case r.host == from:
+			return r.model, true
+		case s.hosts[r.host].Site == s.hosts[from].Site && n < len(like):
+			i := n
+			for ; i > 0 && r.compare(s.models[like[i-1]]) < 0; i-- {
+				like[i] = like[i-1]
+			}
+			like[i] = k
+			n++
 		}
 	}
-	if best < 0 {
+	if n == 0 {
 		return logp.Model{}, false
 	}
-	return s.models[best].model, true
+	return s.models[like[(n-1)/2]].model, true
 }
 
 // Gap returns g(size) for from→to: the gap of the estimate where it has one; else that of
@@ -76,4 +103,19 @@ func (s *Snapshot) subsetModels(indices []int) []modelRow {
 		}
 	}
 	return out
+}
+
+// maxShortMessage is what a message of a byte may cost a host or a link: at 0.1 Mbit/s a full packet takes
+// 0.1 s. More is a broken clock, or malice: a plan adds it up for each block.
+const maxShortMessage = time.Second
+
+// checkModel refuses a model that no path has.
+func checkModel(m logp.Model) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if p := m.At(1); max(p.Send, p.Receive, p.Gap) > maxShortMessage {
+		return fmt.Errorf("%w: a message of a byte takes a LogP model's sender %v, its receiver %v and the link %v, want at most %v", ErrAbsurd, p.Send, p.Receive, p.Gap, maxShortMessage)
+	}
+	return nil
 }

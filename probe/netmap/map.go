@@ -44,6 +44,9 @@ type MapConfig struct {
 	MaxSkew time.Duration
 	// Member says whose reports are taken. Nil means everybody's.
 	Member func(host string) bool
+	// Sites returns the label of each host, "" or none where it is not known. It must not block, nor call
+	// the map. Nil: what hosts read is not compared with what others of their site do ([Map.Misreadings]).
+	Sites func() map[string]string
 
 	// Sign signs what Self publishes, and Verify checks that message was signed by
 	// the host that credential is for. The credential travels with what it proves;
@@ -202,14 +205,14 @@ func (m *Map) set(from, to string, e Estimate, now time.Time, overlay bool) erro
 }
 
 // SetLogP records mod as what Self measured towards the hosts of site, its own or another
-// one. It returns an error that wraps [logp.ErrInvalid] if mod is none.
+// one. It returns an error that wraps [logp.ErrInvalid] if mod is none, and [ErrAbsurd] if no path is like it.
 func (m *Map) SetLogP(site string, mod logp.Model, now time.Time) error {
 	if site != "" {
 		if err := checkSite(site); err != nil {
 			return fmt.Errorf("set LogP model: %w", err)
 		}
 	}
-	if err := mod.Check(); err != nil {
+	if err := checkModel(mod); err != nil {
 		return fmt.Errorf("set LogP model towards site %q: %w", site, err)
 	}
 	mod = logp.Model{Points: slices.Clone(mod.Points)}

@@ -26,18 +26,19 @@ func (m *Map) Lookup(from, to string, now time.Time) (Estimate, bool) {
 	if from == to {
 		return Estimate{}, false
 	}
-	doubted := m.lookForSuspects(now).names
+	doubted := m.lookForSuspects(now).doubts
 	e := m.belief(from, to, doubted, now)
 	return e, e.Known != 0
 }
 
 // belief returns what is believed of from→to where some hosts are doubted. The caller holds the lock.
-func (m *Map) belief(from, to string, doubted map[string]bool, now time.Time) Estimate {
-	e := believe(m.estimate(from, peer{to, sent}), m.estimate(to, peer{from, received}), doubted[from], doubted[to], now)
-	if doubted[from] && !doubted[to] {
+func (m *Map) belief(from, to string, doubted doubts, now time.Time) Estimate {
+	liars := doubted.liars
+	e := believe(m.estimate(from, peer{to, sent}), m.estimate(to, peer{from, received}), liars[from], liars[to], now)
+	if liars[from] && !liars[to] {
 		e = e.roundTripOf(m.estimate(to, peer{from, sent}))
 	}
-	return e
+	return doubted.temper(e, to)
 }
 
 // roundTripOf returns e with the latency that the other end has found, if it has: both
@@ -78,10 +79,11 @@ func (m *Map) Snapshot(hosts []Host, now time.Time) *Snapshot {
 	for i, h := range own {
 		index[h.Name] = i
 	}
-	doubted := m.lookForSuspects(now).names
+	doubted := m.lookForSuspects(now).doubts
 	// Of n² pairs few may have been measured: each host's row is walked, not each pair.
 	fromSender, fromReceiver := map[int]Estimate{}, map[int]Estimate{}
 	s := NewSnapshot(m.epoch, own, make([]Estimate, n*n))
+	s.turns = make([]turn, n*n)
 	for i, h := range own {
 		m.each(h.Name, func(e *entry) {
 			j, ok := index[e.name]
@@ -91,6 +93,7 @@ func (m *Map) Snapshot(hosts []Host, now time.Time) *Snapshot {
 			case !ok || i == j:
 			case e.kind == sent:
 				fromSender[i*n+j] = e.est
+				s.turns[i*n+j] = e.turn
 			default:
 				fromReceiver[j*n+i] = e.est
 			}
@@ -99,18 +102,20 @@ func (m *Map) Snapshot(hosts []Host, now time.Time) *Snapshot {
 	slices.SortFunc(s.models, func(a, b modelRow) int { return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.site, b.site)) })
 	for at, e := range fromSender {
 		i, j := at/n, at%n
-		s.est[at] = believe(e, fromReceiver[at], doubted[own[i].Name], doubted[own[j].Name], now)
-		if doubted[own[i].Name] && !doubted[own[j].Name] {
+		s.est[at] = believe(e, fromReceiver[at], doubted.liars[own[i].Name], doubted.liars[own[j].Name], now)
+		if doubted.liars[own[i].Name] && !doubted.liars[own[j].Name] {
 			s.est[at] = s.est[at].roundTripOf(fromSender[j*n+i])
 		}
+		s.est[at] = doubted.temper(s.est[at], own[j].Name)
 	}
 	for at, e := range fromReceiver {
 		if _, both := fromSender[at]; !both {
 			i, j := at/n, at%n
-			s.est[at] = believe(Estimate{}, e, doubted[own[i].Name], doubted[own[j].Name], now)
-			if doubted[own[i].Name] && !doubted[own[j].Name] {
+			s.est[at] = believe(Estimate{}, e, doubted.liars[own[i].Name], doubted.liars[own[j].Name], now)
+			if doubted.liars[own[i].Name] && !doubted.liars[own[j].Name] {
 				s.est[at] = s.est[at].roundTripOf(fromSender[j*n+i])
 			}
+			s.est[at] = doubted.temper(s.est[at], own[j].Name)
 		}
 	}
 	return s

@@ -158,6 +158,7 @@ func (m *Map) link(b *batch) (weighty bool) {
 			e.name = known.name // one copy of a name is enough
 		}
 		before := m.find(b.reporter, e.peer)
+		e.turn = before.turning(e.est)
 		if before == nil || !before.same(e) {
 			changed = true
 			weighty = weighty || before == nil || e.kind != overhead && material(before.est, e.est)

@@ -36,7 +36,9 @@ type own struct {
 
 // setOwn stores what Self found, and counts the epoch if it is new.
 func (m *Map) setOwn(in *entry) {
-	if before := m.find(m.cfg.Self, in.peer); before == nil || !before.same(in) {
+	before := m.find(m.cfg.Self, in.peer)
+	in.turn = before.turning(in.est)
+	if before == nil || !before.same(in) {
 		m.epoch++
 		m.suspects.stale = true
 	}

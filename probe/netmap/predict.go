@@ -120,7 +120,7 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}}
-	doubted := m.lookForSuspects(now).names
+	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
 			if e.kind == overhead {

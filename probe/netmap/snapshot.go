@@ -18,6 +18,7 @@ type Snapshot struct {
 	epoch uint64
 	hosts []Host
 	est   []Estimate // row-major, n×n, [from*n+to]
+	turns []turn     // of est; nil: nothing is known of them
 
 	models []modelRow // LogP, by host and site
 }
@@ -96,7 +97,7 @@ func (s *Snapshot) TransferTime(from, to int, size int64) (time.Duration, error)
 // with returns s with other estimates.
 func (s *Snapshot) with(est []Estimate) *Snapshot {
 	out := NewSnapshot(s.epoch, slices.Clone(s.hosts), est)
-	out.models = s.models
+	out.models, out.turns = s.models, s.turns
 	return out
 }
 
@@ -113,5 +114,13 @@ func (s *Snapshot) Subset(indices []int) *Snapshot {
 	}
 	sub := NewSnapshot(s.epoch, hosts, est)
 	sub.models = s.subsetModels(indices)
+	if s.turns != nil {
+		sub.turns = make([]turn, n*n)
+		for a, i := range indices {
+			for b, j := range indices {
+				sub.turns[a*n+b] = s.turns[i*len(s.hosts)+j]
+			}
+		}
+	}
 	return sub
 }

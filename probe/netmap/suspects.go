@@ -161,8 +161,12 @@ type suspicion struct {
 	stale bool // a value has changed since
 	at    time.Time
 	list  []Suspect
-	names map[string]bool
 	slow  map[string]time.Time // since when a host's latencies contradict those of others
+
+	misread      []Misreading
+	misreadSince map[string]time.Time // since when each host is seen to
+
+	doubts doubts // of all of them
 }
 
 // suspectEvery bounds what looking for suspects costs: one pass over all entries.
@@ -199,10 +203,15 @@ func (m *Map) lookForSuspects(now time.Time) *suspicion {
 		}
 	}
 	slices.SortFunc(list, func(a, b Suspect) int { return cmp.Compare(a.Host, b.Host) })
-	*s = suspicion{at: now, list: list, names: map[string]bool{}, slow: slow}
+	d := doubts{map[string]bool{}, map[string]bool{}}
 	for _, x := range list {
-		s.names[x.Host] = true
+		d.liars[x.Host] = true
 	}
+	misread, since := m.lookForMisreadings(d.liars, s.misreadSince, now, max(patience, misreadTime))
+	for _, x := range misread {
+		d.inflated[x.Host] = x.High
+	}
+	*s = suspicion{at: now, list: list, slow: slow, misread: misread, misreadSince: since, doubts: d}
 	return s
 }
 

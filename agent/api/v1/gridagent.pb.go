@@ -89,8 +89,9 @@ type StatusResponse struct {
 	// in another site, a report that contradicts all others, a declared topology that does not fit.
 	Warnings []string `protobuf:"bytes,21,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// What keeping the map alike with other agents has cost, bytes since the start.
-	MapBytesSent     uint64 `protobuf:"varint,22,opt,name=map_bytes_sent,json=mapBytesSent,proto3" json:"map_bytes_sent,omitempty"`
-	MapBytesReceived uint64 `protobuf:"varint,23,opt,name=map_bytes_received,json=mapBytesReceived,proto3" json:"map_bytes_received,omitempty"`
+	MapBytesSent     uint64           `protobuf:"varint,22,opt,name=map_bytes_sent,json=mapBytesSent,proto3" json:"map_bytes_sent,omitempty"`
+	MapBytesReceived uint64           `protobuf:"varint,23,opt,name=map_bytes_received,json=mapBytesReceived,proto3" json:"map_bytes_received,omitempty"`
+	Prediction       *PredictionCheck `protobuf:"bytes,24,opt,name=prediction,proto3" json:"prediction,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -286,6 +287,75 @@ func (x *StatusResponse) GetMapBytesReceived() uint64 {
 	return 0
 }
 
+func (x *StatusResponse) GetPrediction() *PredictionCheck {
+	if x != nil {
+		return x.Prediction
+	}
+	return nil
+}
+
+// PredictionCheck says how far predictions are off: measured pairs are predicted from the others
+// as if they had not been measured, and compared. The error of a pair is |predicted-measured|/measured.
+type PredictionCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PairsTested   uint32                 `protobuf:"varint,1,opt,name=pairs_tested,json=pairsTested,proto3" json:"pairs_tested,omitempty"` // 0: none has like pairs, and the errors mean nothing
+	ErrorMedian   float64                `protobuf:"fixed64,2,opt,name=error_median,json=errorMedian,proto3" json:"error_median,omitempty"`
+	ErrorP90      float64                `protobuf:"fixed64,3,opt,name=error_p90,json=errorP90,proto3" json:"error_p90,omitempty"` // nine of ten are at most this
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PredictionCheck) Reset() {
+	*x = PredictionCheck{}
+	mi := &file_v1_gridagent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PredictionCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PredictionCheck) ProtoMessage() {}
+
+func (x *PredictionCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PredictionCheck.ProtoReflect.Descriptor instead.
+func (*PredictionCheck) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PredictionCheck) GetPairsTested() uint32 {
+	if x != nil {
+		return x.PairsTested
+	}
+	return 0
+}
+
+func (x *PredictionCheck) GetErrorMedian() float64 {
+	if x != nil {
+		return x.ErrorMedian
+	}
+	return 0
+}
+
+func (x *PredictionCheck) GetErrorP90() float64 {
+	if x != nil {
+		return x.ErrorP90
+	}
+	return 0
+}
+
 // ProbeCost says what measuring costs, and what it may.
 type ProbeCost struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -299,7 +369,7 @@ type ProbeCost struct {
 
 func (x *ProbeCost) Reset() {
 	*x = ProbeCost{}
-	mi := &file_v1_gridagent_proto_msgTypes[2]
+	mi := &file_v1_gridagent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -311,7 +381,7 @@ func (x *ProbeCost) String() string {
 func (*ProbeCost) ProtoMessage() {}
 
 func (x *ProbeCost) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[2]
+	mi := &file_v1_gridagent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -324,7 +394,7 @@ func (x *ProbeCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCost.ProtoReflect.Descriptor instead.
 func (*ProbeCost) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{2}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProbeCost) GetShare() float64 {
@@ -367,7 +437,7 @@ type LinkCost struct {
 
 func (x *LinkCost) Reset() {
 	*x = LinkCost{}
-	mi := &file_v1_gridagent_proto_msgTypes[3]
+	mi := &file_v1_gridagent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +449,7 @@ func (x *LinkCost) String() string {
 func (*LinkCost) ProtoMessage() {}
 
 func (x *LinkCost) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[3]
+	mi := &file_v1_gridagent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +462,7 @@ func (x *LinkCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCost.ProtoReflect.Descriptor instead.
 func (*LinkCost) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{3}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LinkCost) GetFromSite() string {
@@ -435,7 +505,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_v1_gridagent_proto_msgTypes[4]
+	mi := &file_v1_gridagent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +517,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[4]
+	mi := &file_v1_gridagent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +530,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{4}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GroupStatus) GetJob() string {
@@ -499,7 +569,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[5]
+	mi := &file_v1_gridagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +581,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[5]
+	mi := &file_v1_gridagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +594,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{5}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{6}
 }
 
 type MembersResponse struct {
@@ -536,7 +606,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[6]
+	mi := &file_v1_gridagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +618,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[6]
+	mi := &file_v1_gridagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +631,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{6}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -586,7 +656,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_v1_gridagent_proto_msgTypes[7]
+	mi := &file_v1_gridagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +668,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[7]
+	mi := &file_v1_gridagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +681,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{7}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Member) GetName() string {
@@ -673,7 +743,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[8]
+	mi := &file_v1_gridagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +755,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[8]
+	mi := &file_v1_gridagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +768,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{8}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MapRequest) GetPredict() bool {
@@ -720,7 +790,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[9]
+	mi := &file_v1_gridagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +802,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[9]
+	mi := &file_v1_gridagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +815,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{9}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MapResponse) GetMatrixJson() []byte {
@@ -787,7 +857,7 @@ type PoolsRequest struct {
 
 func (x *PoolsRequest) Reset() {
 	*x = PoolsRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[10]
+	mi := &file_v1_gridagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +869,7 @@ func (x *PoolsRequest) String() string {
 func (*PoolsRequest) ProtoMessage() {}
 
 func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[10]
+	mi := &file_v1_gridagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +882,7 @@ func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsRequest.ProtoReflect.Descriptor instead.
 func (*PoolsRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{10}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PoolsRequest) GetCriterion() string {
@@ -837,7 +907,7 @@ type PoolsResponse struct {
 
 func (x *PoolsResponse) Reset() {
 	*x = PoolsResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[11]
+	mi := &file_v1_gridagent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +919,7 @@ func (x *PoolsResponse) String() string {
 func (*PoolsResponse) ProtoMessage() {}
 
 func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[11]
+	mi := &file_v1_gridagent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +932,7 @@ func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsResponse.ProtoReflect.Descriptor instead.
 func (*PoolsResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{11}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PoolsResponse) GetTreeJson() []byte {
@@ -922,7 +992,7 @@ type WatchPoolsRequest struct {
 
 func (x *WatchPoolsRequest) Reset() {
 	*x = WatchPoolsRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[12]
+	mi := &file_v1_gridagent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1004,7 @@ func (x *WatchPoolsRequest) String() string {
 func (*WatchPoolsRequest) ProtoMessage() {}
 
 func (x *WatchPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[12]
+	mi := &file_v1_gridagent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1017,7 @@ func (x *WatchPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPoolsRequest.ProtoReflect.Descriptor instead.
 func (*WatchPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{12}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{13}
 }
 
 // A PoolsEvent is one pool tree: the current one first, then its successors. Who reads too
@@ -966,7 +1036,7 @@ type PoolsEvent struct {
 
 func (x *PoolsEvent) Reset() {
 	*x = PoolsEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[13]
+	mi := &file_v1_gridagent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1048,7 @@ func (x *PoolsEvent) String() string {
 func (*PoolsEvent) ProtoMessage() {}
 
 func (x *PoolsEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[13]
+	mi := &file_v1_gridagent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1061,7 @@ func (x *PoolsEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsEvent.ProtoReflect.Descriptor instead.
 func (*PoolsEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{13}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PoolsEvent) GetEpoch() uint64 {
@@ -1046,7 +1116,7 @@ type MapDiffRequest struct {
 
 func (x *MapDiffRequest) Reset() {
 	*x = MapDiffRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[14]
+	mi := &file_v1_gridagent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1128,7 @@ func (x *MapDiffRequest) String() string {
 func (*MapDiffRequest) ProtoMessage() {}
 
 func (x *MapDiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[14]
+	mi := &file_v1_gridagent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1141,7 @@ func (x *MapDiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapDiffRequest.ProtoReflect.Descriptor instead.
 func (*MapDiffRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{14}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MapDiffRequest) GetFrom() uint64 {
@@ -1101,7 +1171,7 @@ type MapDiffResponse struct {
 
 func (x *MapDiffResponse) Reset() {
 	*x = MapDiffResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[15]
+	mi := &file_v1_gridagent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1183,7 @@ func (x *MapDiffResponse) String() string {
 func (*MapDiffResponse) ProtoMessage() {}
 
 func (x *MapDiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[15]
+	mi := &file_v1_gridagent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1196,7 @@ func (x *MapDiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapDiffResponse.ProtoReflect.Descriptor instead.
 func (*MapDiffResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{15}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MapDiffResponse) GetFrom() uint64 {
@@ -1176,7 +1246,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[16]
+	mi := &file_v1_gridagent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1258,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[16]
+	mi := &file_v1_gridagent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1271,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{16}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProbeRequest) GetFrom() string {
@@ -1245,7 +1315,7 @@ type ProbeEvent struct {
 
 func (x *ProbeEvent) Reset() {
 	*x = ProbeEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[17]
+	mi := &file_v1_gridagent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1327,7 @@ func (x *ProbeEvent) String() string {
 func (*ProbeEvent) ProtoMessage() {}
 
 func (x *ProbeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[17]
+	mi := &file_v1_gridagent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1340,7 @@ func (x *ProbeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeEvent.ProtoReflect.Descriptor instead.
 func (*ProbeEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{17}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProbeEvent) GetEvent() isProbeEvent_Event {
@@ -1324,7 +1394,7 @@ type ProbeProgress struct {
 
 func (x *ProbeProgress) Reset() {
 	*x = ProbeProgress{}
-	mi := &file_v1_gridagent_proto_msgTypes[18]
+	mi := &file_v1_gridagent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1406,7 @@ func (x *ProbeProgress) String() string {
 func (*ProbeProgress) ProtoMessage() {}
 
 func (x *ProbeProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[18]
+	mi := &file_v1_gridagent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1419,7 @@ func (x *ProbeProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeProgress.ProtoReflect.Descriptor instead.
 func (*ProbeProgress) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{18}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProbeProgress) GetStep() string {
@@ -1379,17 +1449,18 @@ type ProbeResult struct {
 	CapacityMbps        float64      `protobuf:"fixed64,8,opt,name=capacity_mbps,json=capacityMbps,proto3" json:"capacity_mbps,omitempty"`    // what several lanes get together
 	Lanes               uint32       `protobuf:"varint,9,opt,name=lanes,proto3" json:"lanes,omitempty"`                                       // that reach it
 	Curve               []*LaneRate  `protobuf:"bytes,10,rep,name=curve,proto3" json:"curve,omitempty"`                                       // capacity: what was measured on the way
-	Loss                float64      `protobuf:"fixed64,11,opt,name=loss,proto3" json:"loss,omitempty"`
+	Loss                *float64     `protobuf:"fixed64,11,opt,name=loss,proto3,oneof" json:"loss,omitempty"`                                 // share of the probe's own packets; 0 is measured, too
 	Logp                []*LogPPoint `protobuf:"bytes,12,rep,name=logp,proto3" json:"logp,omitempty"`
 	Bytes               uint64       `protobuf:"varint,13,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Seconds             float64      `protobuf:"fixed64,14,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Notes               []string     `protobuf:"bytes,15,rep,name=notes,proto3" json:"notes,omitempty"` // what limits the values above, a sentence each
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_v1_gridagent_proto_msgTypes[19]
+	mi := &file_v1_gridagent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1472,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[19]
+	mi := &file_v1_gridagent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1485,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{19}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProbeResult) GetFrom() string {
@@ -1488,8 +1559,8 @@ func (x *ProbeResult) GetCurve() []*LaneRate {
 }
 
 func (x *ProbeResult) GetLoss() float64 {
-	if x != nil {
-		return x.Loss
+	if x != nil && x.Loss != nil {
+		return *x.Loss
 	}
 	return 0
 }
@@ -1515,6 +1586,13 @@ func (x *ProbeResult) GetSeconds() float64 {
 	return 0
 }
 
+func (x *ProbeResult) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 type LaneRate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lanes         uint32                 `protobuf:"varint,1,opt,name=lanes,proto3" json:"lanes,omitempty"`
@@ -1525,7 +1603,7 @@ type LaneRate struct {
 
 func (x *LaneRate) Reset() {
 	*x = LaneRate{}
-	mi := &file_v1_gridagent_proto_msgTypes[20]
+	mi := &file_v1_gridagent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1615,7 @@ func (x *LaneRate) String() string {
 func (*LaneRate) ProtoMessage() {}
 
 func (x *LaneRate) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[20]
+	mi := &file_v1_gridagent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1628,7 @@ func (x *LaneRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneRate.ProtoReflect.Descriptor instead.
 func (*LaneRate) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{20}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LaneRate) GetLanes() uint32 {
@@ -1580,7 +1658,7 @@ type LogPPoint struct {
 
 func (x *LogPPoint) Reset() {
 	*x = LogPPoint{}
-	mi := &file_v1_gridagent_proto_msgTypes[21]
+	mi := &file_v1_gridagent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1670,7 @@ func (x *LogPPoint) String() string {
 func (*LogPPoint) ProtoMessage() {}
 
 func (x *LogPPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[21]
+	mi := &file_v1_gridagent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1683,7 @@ func (x *LogPPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPPoint.ProtoReflect.Descriptor instead.
 func (*LogPPoint) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{21}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LogPPoint) GetSizeBytes() uint64 {
@@ -1644,7 +1722,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[22]
+	mi := &file_v1_gridagent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1734,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[22]
+	mi := &file_v1_gridagent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1747,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{22}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{23}
 }
 
 type LeaveResponse struct {
@@ -1680,7 +1758,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[23]
+	mi := &file_v1_gridagent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1770,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[23]
+	mi := &file_v1_gridagent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1783,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{23}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{24}
 }
 
 type TokenCreateRequest struct {
@@ -1718,7 +1796,7 @@ type TokenCreateRequest struct {
 
 func (x *TokenCreateRequest) Reset() {
 	*x = TokenCreateRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[24]
+	mi := &file_v1_gridagent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1808,7 @@ func (x *TokenCreateRequest) String() string {
 func (*TokenCreateRequest) ProtoMessage() {}
 
 func (x *TokenCreateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[24]
+	mi := &file_v1_gridagent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1821,7 @@ func (x *TokenCreateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenCreateRequest.ProtoReflect.Descriptor instead.
 func (*TokenCreateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{24}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TokenCreateRequest) GetTtlSeconds() float64 {
@@ -1770,7 +1848,7 @@ type TokenCreateResponse struct {
 
 func (x *TokenCreateResponse) Reset() {
 	*x = TokenCreateResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[25]
+	mi := &file_v1_gridagent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1860,7 @@ func (x *TokenCreateResponse) String() string {
 func (*TokenCreateResponse) ProtoMessage() {}
 
 func (x *TokenCreateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[25]
+	mi := &file_v1_gridagent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1873,7 @@ func (x *TokenCreateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenCreateResponse.ProtoReflect.Descriptor instead.
 func (*TokenCreateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{25}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TokenCreateResponse) GetToken() string {
@@ -1826,7 +1904,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_v1_gridagent_proto_msgTypes[26]
+	mi := &file_v1_gridagent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1916,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[26]
+	mi := &file_v1_gridagent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1929,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{26}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Token) GetId() string {
@@ -1904,7 +1982,7 @@ type TokenListRequest struct {
 
 func (x *TokenListRequest) Reset() {
 	*x = TokenListRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +1994,7 @@ func (x *TokenListRequest) String() string {
 func (*TokenListRequest) ProtoMessage() {}
 
 func (x *TokenListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2007,7 @@ func (x *TokenListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenListRequest.ProtoReflect.Descriptor instead.
 func (*TokenListRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
 }
 
 type TokenListResponse struct {
@@ -1941,7 +2019,7 @@ type TokenListResponse struct {
 
 func (x *TokenListResponse) Reset() {
 	*x = TokenListResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2031,7 @@ func (x *TokenListResponse) String() string {
 func (*TokenListResponse) ProtoMessage() {}
 
 func (x *TokenListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2044,7 @@ func (x *TokenListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenListResponse.ProtoReflect.Descriptor instead.
 func (*TokenListResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TokenListResponse) GetTokens() []*Token {
@@ -1985,7 +2063,7 @@ type TokenRevokeRequest struct {
 
 func (x *TokenRevokeRequest) Reset() {
 	*x = TokenRevokeRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2075,7 @@ func (x *TokenRevokeRequest) String() string {
 func (*TokenRevokeRequest) ProtoMessage() {}
 
 func (x *TokenRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2088,7 @@ func (x *TokenRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRevokeRequest.ProtoReflect.Descriptor instead.
 func (*TokenRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TokenRevokeRequest) GetId() string {
@@ -2028,7 +2106,7 @@ type TokenRevokeResponse struct {
 
 func (x *TokenRevokeResponse) Reset() {
 	*x = TokenRevokeResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2118,7 @@ func (x *TokenRevokeResponse) String() string {
 func (*TokenRevokeResponse) ProtoMessage() {}
 
 func (x *TokenRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2131,7 @@ func (x *TokenRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRevokeResponse.ProtoReflect.Descriptor instead.
 func (*TokenRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
 }
 
 type JoinRequest struct {
@@ -2070,7 +2148,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2160,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2173,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JoinRequest) GetJob() string {
@@ -2139,7 +2217,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2229,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2242,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GroupEvent) GetEvent() isGroupEvent_Event {
@@ -2218,7 +2296,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2308,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2321,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Waiting) GetRanksPresent() uint32 {
@@ -2270,7 +2348,7 @@ type Formed struct {
 
 func (x *Formed) Reset() {
 	*x = Formed{}
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2360,7 @@ func (x *Formed) String() string {
 func (*Formed) ProtoMessage() {}
 
 func (x *Formed) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2373,7 @@ func (x *Formed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Formed.ProtoReflect.Descriptor instead.
 func (*Formed) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Formed) GetHosts() []string {
@@ -2316,7 +2394,7 @@ type SpoolRequest struct {
 
 func (x *SpoolRequest) Reset() {
 	*x = SpoolRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2406,7 @@ func (x *SpoolRequest) String() string {
 func (*SpoolRequest) ProtoMessage() {}
 
 func (x *SpoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2419,7 @@ func (x *SpoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolRequest.ProtoReflect.Descriptor instead.
 func (*SpoolRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SpoolRequest) GetJob() string {
@@ -2374,7 +2452,7 @@ type SpoolResponse struct {
 
 func (x *SpoolResponse) Reset() {
 	*x = SpoolResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[36]
+	mi := &file_v1_gridagent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2464,7 @@ func (x *SpoolResponse) String() string {
 func (*SpoolResponse) ProtoMessage() {}
 
 func (x *SpoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[36]
+	mi := &file_v1_gridagent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2477,7 @@ func (x *SpoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolResponse.ProtoReflect.Descriptor instead.
 func (*SpoolResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SpoolResponse) GetPath() string {
@@ -2435,7 +2513,7 @@ type AllgatherRequest struct {
 
 func (x *AllgatherRequest) Reset() {
 	*x = AllgatherRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[37]
+	mi := &file_v1_gridagent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2525,7 @@ func (x *AllgatherRequest) String() string {
 func (*AllgatherRequest) ProtoMessage() {}
 
 func (x *AllgatherRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[37]
+	mi := &file_v1_gridagent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2538,7 @@ func (x *AllgatherRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllgatherRequest.ProtoReflect.Descriptor instead.
 func (*AllgatherRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{37}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AllgatherRequest) GetJob() string {
@@ -2572,7 +2650,7 @@ type AllgatherResponse struct {
 
 func (x *AllgatherResponse) Reset() {
 	*x = AllgatherResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[38]
+	mi := &file_v1_gridagent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2662,7 @@ func (x *AllgatherResponse) String() string {
 func (*AllgatherResponse) ProtoMessage() {}
 
 func (x *AllgatherResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[38]
+	mi := &file_v1_gridagent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2675,7 @@ func (x *AllgatherResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllgatherResponse.ProtoReflect.Descriptor instead.
 func (*AllgatherResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{38}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AllgatherResponse) GetData() []byte {
@@ -2655,7 +2733,7 @@ type AlltoallRequest struct {
 
 func (x *AlltoallRequest) Reset() {
 	*x = AlltoallRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[39]
+	mi := &file_v1_gridagent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2745,7 @@ func (x *AlltoallRequest) String() string {
 func (*AlltoallRequest) ProtoMessage() {}
 
 func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[39]
+	mi := &file_v1_gridagent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2758,7 @@ func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallRequest.ProtoReflect.Descriptor instead.
 func (*AlltoallRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{39}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AlltoallRequest) GetJob() string {
@@ -2808,7 +2886,7 @@ type AlltoallOptions struct {
 
 func (x *AlltoallOptions) Reset() {
 	*x = AlltoallOptions{}
-	mi := &file_v1_gridagent_proto_msgTypes[40]
+	mi := &file_v1_gridagent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2898,7 @@ func (x *AlltoallOptions) String() string {
 func (*AlltoallOptions) ProtoMessage() {}
 
 func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[40]
+	mi := &file_v1_gridagent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2911,7 @@ func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallOptions.ProtoReflect.Descriptor instead.
 func (*AlltoallOptions) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{40}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AlltoallOptions) GetSync() string {
@@ -2883,7 +2961,7 @@ type AlltoallResponse struct {
 
 func (x *AlltoallResponse) Reset() {
 	*x = AlltoallResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[41]
+	mi := &file_v1_gridagent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2895,7 +2973,7 @@ func (x *AlltoallResponse) String() string {
 func (*AlltoallResponse) ProtoMessage() {}
 
 func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[41]
+	mi := &file_v1_gridagent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2908,7 +2986,7 @@ func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallResponse.ProtoReflect.Descriptor instead.
 func (*AlltoallResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{41}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AlltoallResponse) GetData() []byte {
@@ -2960,7 +3038,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_v1_gridagent_proto_msgTypes[42]
+	mi := &file_v1_gridagent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3050,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[42]
+	mi := &file_v1_gridagent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3063,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{42}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Report) GetAlgorithm() string {
@@ -3094,7 +3172,7 @@ type PeerTraffic struct {
 
 func (x *PeerTraffic) Reset() {
 	*x = PeerTraffic{}
-	mi := &file_v1_gridagent_proto_msgTypes[43]
+	mi := &file_v1_gridagent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3184,7 @@ func (x *PeerTraffic) String() string {
 func (*PeerTraffic) ProtoMessage() {}
 
 func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[43]
+	mi := &file_v1_gridagent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3197,7 @@ func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerTraffic.ProtoReflect.Descriptor instead.
 func (*PeerTraffic) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{43}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerTraffic) GetHost() string {
@@ -3161,7 +3239,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[44]
+	mi := &file_v1_gridagent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3251,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[44]
+	mi := &file_v1_gridagent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3264,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{44}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FailRequest) GetJob() string {
@@ -3218,7 +3296,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[45]
+	mi := &file_v1_gridagent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3230,7 +3308,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[45]
+	mi := &file_v1_gridagent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3243,7 +3321,7 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{45}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{46}
 }
 
 type ProgressRequest struct {
@@ -3256,7 +3334,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[46]
+	mi := &file_v1_gridagent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3346,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[46]
+	mi := &file_v1_gridagent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3359,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{46}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -3309,7 +3387,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[47]
+	mi := &file_v1_gridagent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3399,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[47]
+	mi := &file_v1_gridagent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3412,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{47}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -3371,7 +3449,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[48]
+	mi := &file_v1_gridagent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3461,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[48]
+	mi := &file_v1_gridagent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3474,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{48}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Failure) GetKind() string {
@@ -3432,7 +3510,7 @@ var File_v1_gridagent_proto protoreflect.FileDescriptor
 const file_v1_gridagent_proto_rawDesc = "" +
 	"\n" +
 	"\x12v1/gridagent.proto\x12\fgridagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\xe4\x06\n" +
+	"\rStatusRequest\"\xa3\a\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
@@ -3461,7 +3539,14 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"poolsEpoch\x12\x1a\n" +
 	"\bwarnings\x18\x15 \x03(\tR\bwarnings\x12$\n" +
 	"\x0emap_bytes_sent\x18\x16 \x01(\x04R\fmapBytesSent\x12,\n" +
-	"\x12map_bytes_received\x18\x17 \x01(\x04R\x10mapBytesReceived\"\xa4\x01\n" +
+	"\x12map_bytes_received\x18\x17 \x01(\x04R\x10mapBytesReceived\x12=\n" +
+	"\n" +
+	"prediction\x18\x18 \x01(\v2\x1d.gridagent.v1.PredictionCheckR\n" +
+	"prediction\"t\n" +
+	"\x0fPredictionCheck\x12!\n" +
+	"\fpairs_tested\x18\x01 \x01(\rR\vpairsTested\x12!\n" +
+	"\ferror_median\x18\x02 \x01(\x01R\verrorMedian\x12\x1b\n" +
+	"\terror_p90\x18\x03 \x01(\x01R\berrorP90\"\xa4\x01\n" +
 	"\tProbeCost\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12+\n" +
 	"\x12bytes_per_hour_cap\x18\x02 \x01(\x04R\x0fbytesPerHourCap\x12&\n" +
@@ -3541,7 +3626,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x05event\"9\n" +
 	"\rProbeProgress\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xb3\x03\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xd7\x03\n" +
 	"\vProbeResult\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
@@ -3554,11 +3639,13 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\rcapacity_mbps\x18\b \x01(\x01R\fcapacityMbps\x12\x14\n" +
 	"\x05lanes\x18\t \x01(\rR\x05lanes\x12,\n" +
 	"\x05curve\x18\n" +
-	" \x03(\v2\x16.gridagent.v1.LaneRateR\x05curve\x12\x12\n" +
-	"\x04loss\x18\v \x01(\x01R\x04loss\x12+\n" +
+	" \x03(\v2\x16.gridagent.v1.LaneRateR\x05curve\x12\x17\n" +
+	"\x04loss\x18\v \x01(\x01H\x00R\x04loss\x88\x01\x01\x12+\n" +
 	"\x04logp\x18\f \x03(\v2\x17.gridagent.v1.LogPPointR\x04logp\x12\x14\n" +
 	"\x05bytes\x18\r \x01(\x04R\x05bytes\x12\x18\n" +
-	"\aseconds\x18\x0e \x01(\x01R\aseconds\"4\n" +
+	"\aseconds\x18\x0e \x01(\x01R\aseconds\x12\x14\n" +
+	"\x05notes\x18\x0f \x03(\tR\x05notesB\a\n" +
+	"\x05_loss\"4\n" +
 	"\bLaneRate\x12\x14\n" +
 	"\x05lanes\x18\x01 \x01(\rR\x05lanes\x12\x12\n" +
 	"\x04mbps\x18\x02 \x01(\x01R\x04mbps\"\xb9\x01\n" +
@@ -3733,120 +3820,122 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
-	(*ProbeCost)(nil),             // 2: gridagent.v1.ProbeCost
-	(*LinkCost)(nil),              // 3: gridagent.v1.LinkCost
-	(*GroupStatus)(nil),           // 4: gridagent.v1.GroupStatus
-	(*MembersRequest)(nil),        // 5: gridagent.v1.MembersRequest
-	(*MembersResponse)(nil),       // 6: gridagent.v1.MembersResponse
-	(*Member)(nil),                // 7: gridagent.v1.Member
-	(*MapRequest)(nil),            // 8: gridagent.v1.MapRequest
-	(*MapResponse)(nil),           // 9: gridagent.v1.MapResponse
-	(*PoolsRequest)(nil),          // 10: gridagent.v1.PoolsRequest
-	(*PoolsResponse)(nil),         // 11: gridagent.v1.PoolsResponse
-	(*WatchPoolsRequest)(nil),     // 12: gridagent.v1.WatchPoolsRequest
-	(*PoolsEvent)(nil),            // 13: gridagent.v1.PoolsEvent
-	(*MapDiffRequest)(nil),        // 14: gridagent.v1.MapDiffRequest
-	(*MapDiffResponse)(nil),       // 15: gridagent.v1.MapDiffResponse
-	(*ProbeRequest)(nil),          // 16: gridagent.v1.ProbeRequest
-	(*ProbeEvent)(nil),            // 17: gridagent.v1.ProbeEvent
-	(*ProbeProgress)(nil),         // 18: gridagent.v1.ProbeProgress
-	(*ProbeResult)(nil),           // 19: gridagent.v1.ProbeResult
-	(*LaneRate)(nil),              // 20: gridagent.v1.LaneRate
-	(*LogPPoint)(nil),             // 21: gridagent.v1.LogPPoint
-	(*LeaveRequest)(nil),          // 22: gridagent.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 23: gridagent.v1.LeaveResponse
-	(*TokenCreateRequest)(nil),    // 24: gridagent.v1.TokenCreateRequest
-	(*TokenCreateResponse)(nil),   // 25: gridagent.v1.TokenCreateResponse
-	(*Token)(nil),                 // 26: gridagent.v1.Token
-	(*TokenListRequest)(nil),      // 27: gridagent.v1.TokenListRequest
-	(*TokenListResponse)(nil),     // 28: gridagent.v1.TokenListResponse
-	(*TokenRevokeRequest)(nil),    // 29: gridagent.v1.TokenRevokeRequest
-	(*TokenRevokeResponse)(nil),   // 30: gridagent.v1.TokenRevokeResponse
-	(*JoinRequest)(nil),           // 31: gridagent.v1.JoinRequest
-	(*GroupEvent)(nil),            // 32: gridagent.v1.GroupEvent
-	(*Waiting)(nil),               // 33: gridagent.v1.Waiting
-	(*Formed)(nil),                // 34: gridagent.v1.Formed
-	(*SpoolRequest)(nil),          // 35: gridagent.v1.SpoolRequest
-	(*SpoolResponse)(nil),         // 36: gridagent.v1.SpoolResponse
-	(*AllgatherRequest)(nil),      // 37: gridagent.v1.AllgatherRequest
-	(*AllgatherResponse)(nil),     // 38: gridagent.v1.AllgatherResponse
-	(*AlltoallRequest)(nil),       // 39: gridagent.v1.AlltoallRequest
-	(*AlltoallOptions)(nil),       // 40: gridagent.v1.AlltoallOptions
-	(*AlltoallResponse)(nil),      // 41: gridagent.v1.AlltoallResponse
-	(*Report)(nil),                // 42: gridagent.v1.Report
-	(*PeerTraffic)(nil),           // 43: gridagent.v1.PeerTraffic
-	(*FailRequest)(nil),           // 44: gridagent.v1.FailRequest
-	(*FailResponse)(nil),          // 45: gridagent.v1.FailResponse
-	(*ProgressRequest)(nil),       // 46: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 47: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 48: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(*PredictionCheck)(nil),       // 2: gridagent.v1.PredictionCheck
+	(*ProbeCost)(nil),             // 3: gridagent.v1.ProbeCost
+	(*LinkCost)(nil),              // 4: gridagent.v1.LinkCost
+	(*GroupStatus)(nil),           // 5: gridagent.v1.GroupStatus
+	(*MembersRequest)(nil),        // 6: gridagent.v1.MembersRequest
+	(*MembersResponse)(nil),       // 7: gridagent.v1.MembersResponse
+	(*Member)(nil),                // 8: gridagent.v1.Member
+	(*MapRequest)(nil),            // 9: gridagent.v1.MapRequest
+	(*MapResponse)(nil),           // 10: gridagent.v1.MapResponse
+	(*PoolsRequest)(nil),          // 11: gridagent.v1.PoolsRequest
+	(*PoolsResponse)(nil),         // 12: gridagent.v1.PoolsResponse
+	(*WatchPoolsRequest)(nil),     // 13: gridagent.v1.WatchPoolsRequest
+	(*PoolsEvent)(nil),            // 14: gridagent.v1.PoolsEvent
+	(*MapDiffRequest)(nil),        // 15: gridagent.v1.MapDiffRequest
+	(*MapDiffResponse)(nil),       // 16: gridagent.v1.MapDiffResponse
+	(*ProbeRequest)(nil),          // 17: gridagent.v1.ProbeRequest
+	(*ProbeEvent)(nil),            // 18: gridagent.v1.ProbeEvent
+	(*ProbeProgress)(nil),         // 19: gridagent.v1.ProbeProgress
+	(*ProbeResult)(nil),           // 20: gridagent.v1.ProbeResult
+	(*LaneRate)(nil),              // 21: gridagent.v1.LaneRate
+	(*LogPPoint)(nil),             // 22: gridagent.v1.LogPPoint
+	(*LeaveRequest)(nil),          // 23: gridagent.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 24: gridagent.v1.LeaveResponse
+	(*TokenCreateRequest)(nil),    // 25: gridagent.v1.TokenCreateRequest
+	(*TokenCreateResponse)(nil),   // 26: gridagent.v1.TokenCreateResponse
+	(*Token)(nil),                 // 27: gridagent.v1.Token
+	(*TokenListRequest)(nil),      // 28: gridagent.v1.TokenListRequest
+	(*TokenListResponse)(nil),     // 29: gridagent.v1.TokenListResponse
+	(*TokenRevokeRequest)(nil),    // 30: gridagent.v1.TokenRevokeRequest
+	(*TokenRevokeResponse)(nil),   // 31: gridagent.v1.TokenRevokeResponse
+	(*JoinRequest)(nil),           // 32: gridagent.v1.JoinRequest
+	(*GroupEvent)(nil),            // 33: gridagent.v1.GroupEvent
+	(*Waiting)(nil),               // 34: gridagent.v1.Waiting
+	(*Formed)(nil),                // 35: gridagent.v1.Formed
+	(*SpoolRequest)(nil),          // 36: gridagent.v1.SpoolRequest
+	(*SpoolResponse)(nil),         // 37: gridagent.v1.SpoolResponse
+	(*AllgatherRequest)(nil),      // 38: gridagent.v1.AllgatherRequest
+	(*AllgatherResponse)(nil),     // 39: gridagent.v1.AllgatherResponse
+	(*AlltoallRequest)(nil),       // 40: gridagent.v1.AlltoallRequest
+	(*AlltoallOptions)(nil),       // 41: gridagent.v1.AlltoallOptions
+	(*AlltoallResponse)(nil),      // 42: gridagent.v1.AlltoallResponse
+	(*Report)(nil),                // 43: gridagent.v1.Report
+	(*PeerTraffic)(nil),           // 44: gridagent.v1.PeerTraffic
+	(*FailRequest)(nil),           // 45: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 46: gridagent.v1.FailResponse
+	(*ProgressRequest)(nil),       // 47: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 48: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 49: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	49, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	4,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
-	2,  // 2: gridagent.v1.StatusResponse.probe_cost:type_name -> gridagent.v1.ProbeCost
-	3,  // 3: gridagent.v1.ProbeCost.links:type_name -> gridagent.v1.LinkCost
-	7,  // 4: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
-	49, // 5: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
-	49, // 6: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
-	18, // 7: gridagent.v1.ProbeEvent.progress:type_name -> gridagent.v1.ProbeProgress
-	19, // 8: gridagent.v1.ProbeEvent.result:type_name -> gridagent.v1.ProbeResult
-	20, // 9: gridagent.v1.ProbeResult.curve:type_name -> gridagent.v1.LaneRate
-	21, // 10: gridagent.v1.ProbeResult.logp:type_name -> gridagent.v1.LogPPoint
-	26, // 11: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	49, // 12: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	49, // 13: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	26, // 14: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
-	33, // 15: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
-	34, // 16: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
-	42, // 17: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
-	40, // 18: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
-	42, // 19: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
-	43, // 20: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
-	0,  // 21: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
-	5,  // 22: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
-	8,  // 23: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
-	10, // 24: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
-	12, // 25: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
-	14, // 26: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
-	16, // 27: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
-	22, // 28: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
-	24, // 29: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
-	27, // 30: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
-	29, // 31: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
-	31, // 32: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
-	35, // 33: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
-	37, // 34: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	39, // 35: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
-	44, // 36: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
-	46, // 37: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 38: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	6,  // 39: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	9,  // 40: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	11, // 41: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	13, // 42: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
-	15, // 43: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
-	17, // 44: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
-	23, // 45: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	25, // 46: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	28, // 47: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	30, // 48: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	32, // 49: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	36, // 50: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	38, // 51: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	41, // 52: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
-	45, // 53: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
-	47, // 54: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	38, // [38:55] is the sub-list for method output_type
-	21, // [21:38] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	50, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	5,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
+	3,  // 2: gridagent.v1.StatusResponse.probe_cost:type_name -> gridagent.v1.ProbeCost
+	2,  // 3: gridagent.v1.StatusResponse.prediction:type_name -> gridagent.v1.PredictionCheck
+	4,  // 4: gridagent.v1.ProbeCost.links:type_name -> gridagent.v1.LinkCost
+	8,  // 5: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
+	50, // 6: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
+	50, // 7: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
+	19, // 8: gridagent.v1.ProbeEvent.progress:type_name -> gridagent.v1.ProbeProgress
+	20, // 9: gridagent.v1.ProbeEvent.result:type_name -> gridagent.v1.ProbeResult
+	21, // 10: gridagent.v1.ProbeResult.curve:type_name -> gridagent.v1.LaneRate
+	22, // 11: gridagent.v1.ProbeResult.logp:type_name -> gridagent.v1.LogPPoint
+	27, // 12: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
+	50, // 13: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	50, // 14: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	27, // 15: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
+	34, // 16: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
+	35, // 17: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
+	43, // 18: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
+	41, // 19: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
+	43, // 20: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
+	44, // 21: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
+	0,  // 22: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
+	6,  // 23: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
+	9,  // 24: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
+	11, // 25: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
+	13, // 26: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
+	15, // 27: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
+	17, // 28: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
+	23, // 29: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
+	25, // 30: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
+	28, // 31: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
+	30, // 32: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
+	32, // 33: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
+	36, // 34: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
+	38, // 35: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
+	40, // 36: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
+	45, // 37: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	47, // 38: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 39: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	7,  // 40: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	10, // 41: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	12, // 42: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	14, // 43: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
+	16, // 44: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
+	18, // 45: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
+	24, // 46: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	26, // 47: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	29, // 48: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	31, // 49: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	33, // 50: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	37, // 51: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	39, // 52: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	42, // 53: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
+	46, // 54: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	48, // 55: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	39, // [39:56] is the sub-list for method output_type
+	22, // [22:39] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_v1_gridagent_proto_init() }
@@ -3854,19 +3943,20 @@ func file_v1_gridagent_proto_init() {
 	if File_v1_gridagent_proto != nil {
 		return
 	}
-	file_v1_gridagent_proto_msgTypes[17].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[18].OneofWrappers = []any{
 		(*ProbeEvent_Progress)(nil),
 		(*ProbeEvent_Result)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[32].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[20].OneofWrappers = []any{}
+	file_v1_gridagent_proto_msgTypes[33].OneofWrappers = []any{
 		(*GroupEvent_Waiting)(nil),
 		(*GroupEvent_Formed)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[37].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[38].OneofWrappers = []any{
 		(*AllgatherRequest_Data)(nil),
 		(*AllgatherRequest_Spool)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[39].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[40].OneofWrappers = []any{
 		(*AlltoallRequest_Data)(nil),
 		(*AlltoallRequest_Spool)(nil),
 	}
@@ -3876,7 +3966,7 @@ func file_v1_gridagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

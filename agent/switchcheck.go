@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gridagent/gridagent/agent/membership"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// What is checked of a declared switch tree: against the members, and against what is measured.
+
+// foreign returns a host of t that is known to be of another site, or "".
+func foreign(t *plan.Topology, label string, site map[string]string) string {
+	for _, h := range t.Hosts() {
+		if s, ok := site[h]; ok && s != label {
+			return h
+		}
+	}
+	return ""
+}
+
+// lacking returns the live hosts of a site that t does not hold, by name.
+func lacking(t *plan.Topology, label string, members []membership.Member) []string {
+	holds := make(map[string]bool)
+	for _, h := range t.Hosts() {
+		holds[h] = true
+	}
+	var out []string
+	for _, m := range members {
+		if m.State == membership.Alive && m.Site == label && !holds[m.Name] {
+			out = append(out, m.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nameSome lists a few hosts and counts the others.
+func nameSome(hosts []string) string {
+	const some = 5
+	what, more := "host ", ""
+	if len(hosts) > 1 {
+		what = "hosts "
+	}
+	if n := len(hosts) - some; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return what + strings.Join(hosts[:min(len(hosts), some)], ", ") + more
+}
+
+// The bounds within which the median measured rate of a tree's pairs may lie, of the rate declared.
+const (
+	treeFaster = 1.2
+	treeSlower = 0.5
+)
+
+// doubt compares a declared tree with what was measured between its hosts, and returns what does
+// not fit, or "". One train at a time crosses a site, so the shape cannot be judged so, only the rate.
+func (t siteTree) doubt(rate func(from, to string) (netmap.BytesPerSec, bool)) string {
+	declared, ok := t.Bandwidth()
+	if !ok {
+		return ""
+	}
+	var rates []netmap.BytesPerSec
+	for _, a := range t.Hosts() {
+		for _, b := range t.Hosts() {
+			if r, ok := rate(a, b); ok && a != b {
+				rates = append(rates, r)
+			}
+		}
+	}
+	if len(rates) < 2 {
+		return ""
+	}
+	slices.Sort(rates)
+	median := rates[len(rates)/2]
+	if median >= treeSlower*declared && median <= treeFaster*declared {
+		return ""
+	}
+	return fmt.Sprintf("site %s: %s declares links of %.4g Mbit/s, and between its hosts %.4g Mbit/s are measured; correct bandwidth_mbps, or leave it away",
+		t.site, t.by[0], declared.Mbps(), median.Mbps())
+}

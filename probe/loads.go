@@ -1,0 +1,163 @@
+package probe
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// What the hosts of a site know together of a link during an exchange: those at its end what arrives,
+// those at its beginning whether the network holds them back. Alone neither says that the link has
+// fallen. Less arrives when there is less to send; and one lane of many gets nothing for a second and
+// twice its part in the next. But when lanes that had a large part of the link get far less all at
+// once, the network being their limit, and far less arrives of all together, then what
+// arrives is what the link carries: no train has to get through its full queue.
+const (
+	// loadsEvery is how often a host tells the keeper of its site.
+	loadsEvery = 250 * time.Millisecond
+	// loadBin is the grain in which a keeper adds up what hosts tell, and loadBins how far back it
+	// looks: 8 s.
+	loadBin  = 250 * time.Millisecond
+	loadBins = 32
+	// loadLate is by how much what hosts tell lags behind: they do not tell at the same instant.
+	loadLate = 2
+	// loadUsual is how many bins a usual rate is a mean of.
+	loadUsual = 4
+	// loadParts is in how many parts in a row what arrives must be the same: a full link sends at one rate,
+	// and those who have nothing to send now and then do not. A part has as many bins as it takes for
+	// loadPackets, up to loadPart.
+	loadParts   = 4
+	loadPackets = 8
+	loadPart    = 4
+	// loadAlike is how far the parts may lie apart, relative, beside a packet.
+	loadAlike = 0.15
+	// loadFallen is the share of what arrived, and of what the link is believed to carry, under which
+	// what arrives is news.
+	loadFallen = 0.6
+	// loadHad is the part of the link that the lanes which have fallen must have had, and loadHadMost that where
+	// what arrives is not steady.
+	loadHad     = 0.2
+	loadHadMost = 0.4
+	// dropAge is for how long a lane has fallen. The answers to its data may be late by a
+	// full queue of the other direction.
+	dropAge = 4 * time.Second
+	// loadSaid is the time between two words of a keeper: a lane that falls later shows it to its host later.
+	loadSaid = 500 * time.Millisecond
+	// maxDrops bounds the lanes that a host remembers, and the hosts and sites that a keeper does.
+	maxDrops = 4096
+	// maxLoadSpan is the longest time that a host may tell of at once: the rest is history.
+	maxLoadSpan = 2 * time.Second
+)
+
+// A load is what a host tells the keeper of its site of another site.
+type load struct {
+	Site  string
+	Bytes int64         // of IP packets that arrived from there
+	Span  time.Duration // in which they did, until now
+	// Fallen is what its lanes to there that have fallen had before, 0 if none has.
+	Fallen netmap.BytesPerSec
+}
+
+// arrivals are the bytes that arrive from a site, by time. The zero value has seen none.
+type arrivals struct {
+	bins [loadBins]float64
+	head int64 // number of the newest bin, since 1970
+}
+
+// binAt is the number of the bin that holds t.
+func binAt(t time.Time) int64 { return t.UnixNano() / int64(loadBin) }
+
+// slot is the place of bin n, which is below 0 where a clock stands before 1970.
+func slot(n int64) int64 { return (n%loadBins + loadBins) % loadBins }
+
+// add spreads what arrived in span until now over the bins.
+func (a *arrivals) add(bytes int64, span time.Duration, now time.Time) {
+	if span <= 0 || span > maxLoadSpan || bytes < 0 {
+		return
+	}
+	a.forward(binAt(now))
+	for begin := now.Add(-span); begin.Before(now); {
+		n := binAt(begin)
+		end := time.Unix(0, (n+1)*int64(loadBin))
+		if end.After(now) {
+			end = now
+		}
+		if a.head-n < loadBins {
+			a.bins[slot(n)] += float64(bytes) * end.Sub(begin).Seconds() / span.Seconds()
+		}
+		begin = end
+	}
+}
+
+// forward empties the bins up to head.
+func (a *arrivals) forward(head int64) {
+	for n := max(a.head+1, head-loadBins+1); n <= head; n++ {
+		a.bins[slot(n)] = 0
+	}
+	a.head = max(a.head, head)
+}
+
+// mean returns the rate over n bins that end before bin end.
+func (a *arrivals) mean(end int64, n int64) float64 {
+	sum := 0.0
+	for i := end - n; i < end; i++ {
+		sum += a.bins[slot(i)]
+	}
+	return sum / (float64(n) * loadBin.Seconds())
+}
+
+// A dip is that far less arrives than in the seconds before.
+type dip struct {
+	rate   float64 // bytes a second
+	steady bool    // it does so at one rate, as over a full link
+}
+
+// fallen returns the rate at which packets arrive now if that is far less than it was in the last seconds: the
+// mean where it is steady. Lanes that have just lost many packets do not fill a link all the time; then it is
+// what arrives in the better half of the time, twice the same.
+func (a *arrivals) fallen(now time.Time) (d dip, ok bool) {
+	a.forward(binAt(now))
+	const packet = trainPayload + packetCost
+	end, n := a.head+1-loadLate, int64(1)
+	rate := a.mean(end, loadParts)
+	for rate*float64(n)*loadBin.Seconds() < loadPackets*packet {
+		if n *= 2; n > loadPart {
+			return dip{}, false // too little to tell, or nothing
+		}
+		rate = a.mean(end, loadParts*n)
+	}
+	parts := a.parts(end, n)
+	if parts[0] >= loadFallen*a.usual(end-loadParts*n) {
+		return dip{}, false
+	}
+	if parts[0]-parts[loadParts-1] <= loadAlike*rate+packet/(float64(n)*loadBin.Seconds()) {
+		return dip{rate, true}, true
+	}
+	parts = a.parts(end, 2*n)
+	if parts[0] >= loadFallen*a.usual(end-2*loadParts*n) || apart(parts[0], parts[1]) > loadAlike {
+		return dip{}, false
+	}
+	return dip{(parts[0] + parts[1]) / 2, false}, true
+}
+
+// parts returns the rates in the last loadParts parts of n bins each before bin end, the highest first.
+func (a *arrivals) parts(end, n int64) (rates [loadParts]float64) {
+	for k := range rates {
+		rates[k] = a.mean(end-int64(k)*n, n)
+	}
+	slices.SortFunc(rates[:], func(x, y float64) int { return cmp.Compare(y, x) })
+	return rates
+}
+
+// usual returns the highest rate over loadUsual bins before bin end, 0 where that is too long ago.
+func (a *arrivals) usual(end int64) (rate float64) {
+	for ; end-loadUsual > a.head-loadBins; end-- {
+		rate = max(rate, a.mean(end, loadUsual))
+	}
+	return rate
+}
+
+// carried converts bytes a second of IP packets to the map's unit.
+func carried(ip float64) float64 { return ip * userPayload / (trainPayload + packetCost) }

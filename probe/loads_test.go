@@ -1,0 +1,304 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/internal/gridnet"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// tellers are hosts that tell what arrives of a link, each every loadsEvery, at instants of its own.
+type tellers struct {
+	rng   *rand.Rand
+	next  []time.Time
+	owed  []float64 // packets that have arrived and were not told of
+	until time.Time
+}
+
+func newTellers(rng *rand.Rand, n int, now time.Time) *tellers {
+	ts := &tellers{rng: rng, next: make([]time.Time, n), owed: make([]float64, n), until: now}
+	for i := range ts.next {
+		ts.next[i] = now.Add(time.Duration(rng.Int64N(int64(loadsEvery))))
+	}
+	return ts
+}
+
+// pass lets d pass, in which rate says what arrives, in bytes of IP a second. Whole packets go to any of the hosts.
+func (ts *tellers) pass(d time.Duration, rate func(now time.Time) float64, tell func(host int, l load, now time.Time)) {
+	const step = 5 * time.Millisecond
+	packets := 0.0
+	for end := ts.until.Add(d); ts.until.Before(end); {
+		ts.until = ts.until.Add(step)
+		for packets += rate(ts.until) * step.Seconds() / (trainPayload + packetCost); packets >= 1; packets-- {
+			ts.owed[ts.rng.IntN(len(ts.owed))]++
+		}
+		for i := range ts.next {
+			if ts.next[i].After(ts.until) {
+				continue
+			}
+			tell(i, load{Site: "a", Bytes: int64(ts.owed[i] * (trainPayload + packetCost)), Span: loadsEvery}, ts.until)
+			ts.owed[i], ts.next[i] = 0, ts.next[i].Add(loadsEvery)
+		}
+	}
+}
+
+// What arrives over a full link that falls is read within some seconds and 12 %, whoever of the hosts it arrives at. As long as the
+// link stays, wobbles by 20 %, or is not full, there is no news.
+func TestArrivals(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		full := 125e3 * (0.8 + 10*rng.Float64()) // 0.8 … 10.8 Mbit/s
+		after := full * (0.2 + 0.3*rng.Float64())
+		begin := time.Unix(2e9, rng.Int64N(1e9))
+		ts := newTellers(rng, 1+rng.IntN(8), begin)
+		var book loadBook
+		var falls map[string]dip
+		tell := func(host int, l load, now time.Time) {
+			book.take(fmt.Sprint(host), l, now)
+			for site, d := range book.fallen(now) {
+				if d.steady {
+					falls[site] = d
+				}
+			}
+		}
+		quiet := func(what string, d time.Duration, rate func(time.Time) float64) {
+			falls = make(map[string]dip)
+			if ts.pass(d, rate, tell); len(falls) > 0 {
+				t.Fatalf("seed %d: %s, and %.0f B/s are taken for a fall from %.0f", seed, what, falls["a"].rate, full)
+			}
+		}
+		wave := 2 * time.Second * time.Duration(1+rng.IntN(3))
+		quiet("the link stays", 10*time.Second, func(time.Time) float64 { return full })
+		quiet("the link wobbles", 10*time.Second, func(now time.Time) float64 {
+			if now.UnixNano()/int64(wave)%2 == 0 {
+				return 0.8 * full
+			}
+			return 1.2 * full
+		})
+		burst := int64(200+rng.IntN(400)) * 1e6
+		quiet("there is less to send, in bursts", 10*time.Second, func(now time.Time) float64 {
+			if now.UnixNano()%(4*burst) < burst {
+				return full
+			}
+			return 0
+		})
+		quiet("nothing is sent", 10*time.Second, func(time.Time) float64 { return 0 })
+		quiet("the link is used again", 10*time.Second, func(time.Time) float64 { return full })
+		falls = make(map[string]dip)
+		ts.pass(5*time.Second, func(time.Time) float64 { return after }, tell)
+		if apart(falls["a"].rate, after) > 0.12 {
+			t.Fatalf("seed %d: the link fell from %.0f to %.0f B/s, %.0f is read", seed, full, after, falls["a"].rate)
+		}
+	}
+}
+
+// A link has fallen where both ends say so: far less arrives, and lanes that had a good part of the link
+// get far less. What one end says alone, or said a while ago, or what one host of many says, does not do.
+func TestBothEndsSayFallen(t *testing.T) {
+	const line = 600e3
+	now := time.Unix(2e9, 0)
+	for _, tc := range []struct {
+		name    string
+		arrives float64
+		heard   time.Duration // ago
+		lost    []float64     // by host: what its lanes had
+		told    time.Duration // ago
+		uneven  bool          // what arrives
+		want    bool
+	}{
+		{"both", line / 4, 0, []float64{100e3, 100e3}, 0, false, true},
+		{"one host had all lanes", line / 4, 0, []float64{300e3}, 0, false, true},
+		{"lanes alone", 0, 0, []float64{200e3, 200e3}, 0, false, false},
+		{"arrivals alone", line / 4, 0, nil, 0, false, false},
+		{"little less arrives", 0.7 * line, 0, []float64{200e3, 200e3}, 0, false, false},
+		{"lanes that had little", line / 4, 0, []float64{50e3, 50e3}, 0, false, false},
+		{"now more, now less arrives", line / 4, 0, []float64{100e3, 100e3}, 0, true, false},
+		{"the same, and lanes that had much", line / 4, 0, []float64{200e3, 200e3}, 0, true, true},
+		{"arrivals of long ago", line / 4, 2 * dropAge, []float64{200e3, 200e3}, 0, false, false},
+		{"lanes of long ago", line / 4, 0, []float64{200e3, 200e3}, 2 * dropAge, false, false},
+	} {
+		var b loadBook
+		if tc.arrives > 0 {
+			b.hear("b", dip{tc.arrives, !tc.uneven}, now.Add(-tc.heard))
+		}
+		for i, had := range tc.lost {
+			b.take(fmt.Sprint(i), load{Site: "b", Fallen: netmap.BytesPerSec(had), Span: loadsEvery}, now.Add(-tc.told))
+		}
+		rate, ok := b.verdict("b", line, now)
+		if ok != tc.want || ok && rate != tc.arrives {
+			t.Errorf("%s: %.0f, %v, want %v", tc.name, rate, ok, tc.want)
+		}
+		if ok && b.open("b", now) || !ok && b.open("b", now) != (tc.arrives > 0 && tc.heard == 0) {
+			t.Errorf("%s: open is %v after the verdict", tc.name, b.open("b", now))
+		}
+	}
+}
+
+// Lanes count from when they fell until they recover or a while has passed, with what they had before they began to fall; and
+// however many names a host makes up, it is told of no more than are bounded.
+func TestDrops(t *testing.T) {
+	var d drops
+	now := time.Unix(2e9, 0)
+	one, two := laneName{"b0", 0}, laneName{"b0", 1}
+	d.note("b", one, 100, now)
+	d.note("b", two, 50, now)
+	d.note("b", one, 20, now.Add(time.Second)) // it falls on
+	d.note("c", one, 7, now)
+	if got := d.had("b", now.Add(time.Second)); got != 150 {
+		t.Errorf("lanes had %g, want 150", got)
+	}
+	d.recovered("b", two, 20)
+	d.recovered("b", one, 90)
+	if got := d.had("b", now.Add(time.Second)); got != 50 {
+		t.Errorf("lanes had %g after one has recovered, want 50", got)
+	}
+	if got := d.had("b", now.Add(2*dropAge)); got != 0 || d.n != 1 {
+		t.Errorf("lanes had %g a while later, and %d are left, want 0 and that of c", got, d.n)
+	}
+	var b loadBook
+	for i := range 2 * maxDrops {
+		d.note("b", laneName{fmt.Sprint(i), 0}, 1, now)
+		b.take(fmt.Sprint(i), load{Site: fmt.Sprint(i), Bytes: 1, Fallen: 1, Span: time.Second}, now)
+		b.hear(fmt.Sprint(i), dip{1, true}, now)
+	}
+	if d.n > maxDrops || len(d.sites["b"]) > maxDrops || len(b.in) > maxDrops+1 || len(b.lost) > maxDrops+1 || len(b.told) > maxDrops+1 {
+		t.Errorf("%d lanes, %d, %d and %d sites are remembered, want %d at most", d.n, len(b.in), len(b.lost), len(b.told), maxDrops)
+	}
+}
+
+// Four hosts of a site fill a link to another with data, and it falls to a quarter. No train is sent; within 4 s each
+// of them believes what still arrives. Where their lanes get less while the link stays, nobody believes anything.
+func TestFallIsSeenByLoads(t *testing.T) {
+	for _, falls := range []bool{true, false} {
+		t.Run(fmt.Sprintf("link falls=%v", falls), func(t *testing.T) {
+			cfg := fours(5 * gridnet.Mbps)
+			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
+				w := newWorld(t)
+				var busy atomic.Bool
+				ms := w.joinAll(n, cfg, func(c *Config) { c.Busy = busy.Load })
+				for _, m := range ms {
+					m.endpoint.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) { io.Copy(io.Discard, s) })
+				}
+				w.run(ms, true, func(ctx context.Context) {
+					time.Sleep(60 * time.Second)
+					busy.Store(true)
+					ctx, cancel := context.WithCancel(ctx)
+					var senders sync.WaitGroup
+					for i, m := range ms {
+						defer m.prober.Crosses()()
+						if i < 4 {
+							senders.Go(func() { pour(ctx, t, m.endpoint, ms[4+i].peer.Name) })
+						}
+					}
+					time.Sleep(10 * time.Second)
+					if falls {
+						if err := n.SetLink("a", "b", func(l *gridnet.Link) { l.Rate /= 4 }); err != nil {
+							t.Fatal(err)
+						}
+					}
+					before := w.bytes()[siteLink{"a", "b"}]
+					at := time.Now()
+					time.Sleep(time.Second)
+					const each = 150e3 // bytes a second
+					for i, m := range ms[:4] {
+						// As a lane of many: it is no suspect by itself, so there is no train.
+						m.prober.Observe(Observation{
+							Peer: ms[4+i].peer.Name, Bytes: each / 4, Duration: time.Second, End: time.Now(), Network: true, Sharers: 4, Usual: each,
+						})
+					}
+					seen := 0
+					for seen < 4 && time.Since(at) < 6*time.Second {
+						time.Sleep(100 * time.Millisecond)
+						seen = 0
+						for i := range 4 {
+							e, _ := w.known(ms[i].peer.Name, ms[4+i].peer.Name)
+							if apart(float64(e.Bandwidth), float64(truth(1.25*gridnet.Mbps))) < 0.1 {
+								seen++
+							}
+						}
+					}
+					t.Logf("%d pairs after %v", seen, time.Since(at))
+					if took := time.Since(at); falls && (seen < 4 || took > 4*time.Second) || !falls && seen > 0 {
+						t.Errorf("%d pairs say that the link has fallen, after %v", seen, took)
+					}
+					if got := w.bytes()[siteLink{"a", "b"}] - before; got > 0 {
+						t.Errorf("%d bytes of trains", got)
+					}
+					cancel()
+					senders.Wait()
+				})
+			})
+		})
+	}
+}
+
+// pour writes to the peer until ctx ends.
+func pour(ctx context.Context, t *testing.T, e *lane.Endpoint, peer string) {
+	s, err := e.Open(ctx, peer, 0, lane.StreamData)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer context.AfterFunc(ctx, s.Abort)()
+	for block := make([]byte, 16<<10); ; {
+		if _, err := s.Write(block); err != nil {
+			return
+		}
+	}
+}
+
+// A load survives the wire; one of no time, or of very long, does not.
+func TestLoadMessage(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		l := load{Site: "b", Bytes: rng.Int64N(maxBulkBytes), Span: 1 + time.Duration(rng.Int64N(int64(maxLoadSpan))), Fallen: netmap.BytesPerSec(1e9 * rng.Float64())}
+		if m := loadMessage(l); m.check() != nil || m.load() != l {
+			t.Fatalf("seed %d: %+v came back as %+v, %v", seed, l, m.load(), m.check())
+		}
+	}
+	for _, l := range []load{{Site: "b", Bytes: 1}, {Site: "b", Bytes: -1, Span: 1}, {Site: "b", Span: -1}, {Site: "b", Span: 1, Fallen: -1}} {
+		if m := loadMessage(l); m.check() == nil {
+			t.Errorf("%+v is taken", l)
+		}
+	}
+}
+
+// What a keeper says is believed of the pairs of which lanes have fallen and of their like, and not of a pair that was slower
+// for a reason of its own, nor by a host whose lanes have not fallen. Afterwards no reading below it is a witness.
+func TestWordOfAFall(t *testing.T) {
+	for _, fell := range []bool{true, false} {
+		r, est := heard(10*netmap.Mbps, time.Minute)
+		now := time.Now()
+		p := &Prober{cfg: *r.cfg}
+		p.rec.cfg, p.rec.pairs, p.rec.floors = r.cfg, r.pairs, r.floors
+		p.rec.fell, p.rec.heard, p.rec.shifts, p.rec.lines = r.fell, r.heard, r.shifts, r.lines
+		p.rec.pair("b0").used = now
+		if fell {
+			p.drops.note("b", laneName{"b0", 0}, 1e6, now)
+		}
+		p.linkFell(word{"nowhere", 100}, now)
+		p.linkFell(word{"b", 0}, now)
+		p.linkFell(word{"b", 2.5 * netmap.Mbps}, now)
+		for _, to := range []string{"b0", "b1"} { // b1 had the same rate, so it shares the link
+			want := 10 * netmap.Mbps
+			if fell {
+				want = 2.5 * netmap.Mbps
+			}
+			if e := est[[2]string{"a1", to}]; apart(float64(e.Bandwidth), float64(want)) > 0.01 {
+				t.Errorf("lanes fell: %v, %s: %.3g Mbit/s, want %.3g", fell, to, e.Bandwidth.Mbps(), want.Mbps())
+			}
+		}
+		if len(p.rec.floors) != 1 || !p.rec.under("b", float64(1.25*netmap.Mbps), now) || p.rec.under("b", float64(2.4*netmap.Mbps), now) || p.rec.under("b", 1, now.Add(2*newsAge)) {
+			t.Errorf("lanes fell: %v, floors %v", fell, p.rec.floors)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package probe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+const (
+	// disputed is by how much more than what arrived here a peer may say that it sends.
+	disputed = 1.5
+	// disputedLow is by how much less than what a flow should get of it.
+	disputedLow = 4.0
+	// disputeAfter is for how long it may: it learns of a change from the same trains as this
+	// host, and news take their time.
+	disputeAfter = 30 * time.Second
+	// disputeEnd is for how long its claims must agree again.
+	disputeEnd = 2 * time.Minute
+)
+
+// received takes what a train from peer read here. What a sender says of its own links
+// cannot be checked by others, but by the receiver: where a peer goes on claiming far more than
+// what its trains show, or far less than a flow gets of that by all that others of its site say, this
+// host reports the pair, too, and says what it saw.
+func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pair(peer)
+	p.in.add(float64(rate), spread)
+	if r.cfg.Claimed == nil || p.in.readings() < 2 {
+		return
+	}
+	now := time.Now()
+	v, s := p.in.value()
+	claim, ok := r.cfg.Claimed(peer, r.cfg.Self.Name)
+	var wrong bool
+	if ok && claim.Has(netmap.FieldBandwidth) {
+		b := float64(claim.Bandwidth)
+		if wrong = b > disputed*v; !wrong && disputedLow*b < v {
+			v = min(v, r.expected(peer, claim, v))
+			wrong = disputedLow*b < v
+		}
+	}
+	switch {
+	case wrong:
+		p.wrong = now
+	case now.Sub(p.wrong) < disputeEnd:
+		return // a claim that comes and goes is not taken back
+	default:
+		if p.objects && ok { // no more: agree, and leave it to the peer
+			r.dispute(peer, claim, netmap.SourceProbed)
+		}
+		p.disputed, p.objects = time.Time{}, false
+		return
+	}
+	if p.disputed.IsZero() {
+		p.disputed = now
+	}
+	// It must have claimed it again since.
+	if now.Sub(p.disputed) < disputeAfter || claim.Measured.Before(p.disputed) {
+		return
+	}
+	if !p.objects {
+		p.objects = true
+		r.cfg.Log.Warn("a host claims another rate than it sends here", "host", peer,
+			"claims_mbps", claim.Bandwidth.Mbps(), "seen_mbps", netmap.BytesPerSec(v).Mbps())
+	}
+	r.dispute(peer, netmap.Estimate{Bandwidth: netmap.BytesPerSec(v), Spread: s, Readings: p.in.readings(), Measured: now}, netmap.SourceProbed)
+}
+
+// arrives returns the rate at which trains from peer arrive here, 0 where none has.
+func (r *recorder) arrives(peer string) netmap.BytesPerSec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pairs[peer]
+	if p == nil {
+		return 0
+	}
+	v, _ := p.in.value()
+	return netmap.BytesPerSec(v)
+}
+
+// expected returns what one flow from the peer, who says e of it, should get here where its trains show
+// line: all of it inside a site, and else what the other hosts of its site say, 0 if these are not two at
+// least. Those that have measured a flow come first: the others take a link's rate for a flow's,
+// and where losses hold a flow the one who knows would be outvoted. Where nobody else has, the
+// word of a peer that has stands as long as it says of the link what its trains show. The caller holds the lock.
+func (r *recorder) expected(peer string, e netmap.Estimate, line float64) float64 {
+	_, claims, inside := r.claims(peer, r.cfg.Self.Name)
+	if inside {
+		return line
+	}
+	claims = slices.DeleteFunc(claims, func(c claim) bool { return c.from == peer })
+	measured := slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { _, ok := c.part(); return !ok })
+	if rate := commonRate(measured); rate > 0 {
+		return rate
+	}
+	if e.Has(netmap.FieldLine) && disputedLow*float64(e.Line) >= line {
+		return 0
+	}
+	return commonRate(claims)
+}
+
+// dispute records this host's side of peer→self. The caller holds the lock.
+func (r *recorder) dispute(peer string, e netmap.Estimate, source netmap.Source) {
+	r.cfg.Record(peer, r.cfg.Self.Name, netmap.Estimate{
+		Known: netmap.FieldBandwidth, Bandwidth: e.Bandwidth, Spread: e.Spread,
+		Readings: e.Readings, Source: source, Measured: e.Measured,
+	})
+}

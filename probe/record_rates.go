@@ -1,0 +1,117 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// trains takes the result of one session. It reports whether another reading of the pair is
+// wanted at once: this one does not fit what is known. One that shows a change is enough where something else
+// shows it, too: another pair of the two sites, or lanes that have just fallen.
+func (r *recorder) trains(peer, site string, res result) (again bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, p := time.Now(), r.seeded(peer)
+	p.loss.add(float64(res.sent), float64(res.lost))
+	rate := float64(res.Bandwidth)
+	before, _ := p.out.line.value()
+	other := before > 0 && apart(rate, before) > otherRate
+	if r.outdated(peer, site, now) && !other {
+		delete(r.shifts, site) // this pair could show the change, and does not: it was of somebody's port
+	}
+	witnessed := other && (r.confirms(site, rate, now) || rate < before && r.witnessed(site, rate, now))
+	changed := p.out.train(rate, res.Spread) || witnessed && p.out.train(rate, res.Spread)
+	line, _ := p.out.line.value()
+	if changed || before > 0 && apart(line, before) > otherRate {
+		p.out.linkChanged()
+		if !r.confirms(site, rate, now) {
+			r.shifted(site, rate, now)
+		}
+	}
+	p.trained = now
+	like := r.like(peer)
+	if before > 0 && apart(rate, line) > otherRate {
+		return true // it is not believed yet, so it makes nothing younger that is
+	}
+	if p.unread != nil {
+		r.flowed(p, *p.unread)
+		p.unread = nil
+	}
+	r.publish(peer, p, like, netmap.SourceProbed)
+	return p.out.line.doubtful(like.line)
+}
+
+// bulk takes the result of a bulk probe, finished or not. One that contradicts what was believed waits for
+// a train, which is then wanted at once (again): it says whether the link has changed, or something holds flows on it.
+func (r *recorder) bulk(peer string, res bulkResult) (again bool) {
+	if res.Rate <= 0 && res.Lanes == 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, like := r.seeded(peer), r.like(peer)
+	if res.Limited { // else Spread says itself how much was seen
+		res.Spread = max(res.Spread, unsure)
+	}
+	p.unread = nil
+	expected, spread := p.out.flow(like.siteFlow)
+	if expected > 0 && res.Rate > 0 && unequal(float64(res.Rate), res.Spread, expected, spread) {
+		p.unread = &res
+		return true
+	}
+	r.flowed(p, res)
+	r.publish(peer, p, like, netmap.SourceProbed)
+	return false
+}
+
+// flowed adds the result of a bulk probe to what is believed. The caller holds the lock.
+func (r *recorder) flowed(p *pair, res bulkResult) {
+	if res.Rate > 0 { // else several lanes filled the link, and nothing is known of one
+		p.out.flowed(float64(res.Rate), res.Spread)
+	}
+	if res.Lanes > 0 { // else the search was cut short
+		p.out.several(float64(res.Capacity), res.Lanes)
+	}
+	p.loss.add(res.Steady, res.Cuts)
+}
+
+// unsure is the least spread of a bulk probe that this host slowed down.
+const unsure = 0.30
+
+// observed takes what an exchange's lane to peer got while the network was the limit. It is
+// exact if the lane was alone on its way between the sites, and else a lower bound.
+func (r *recorder) observed(peer string, rate netmap.BytesPerSec, exact bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.seeded(peer)
+	like := r.like(peer)
+	if exact {
+		p.out.flowed(float64(rate), loneSpread)
+	} else if !p.out.atLeast(float64(rate), like.siteFlow) {
+		return
+	}
+	r.publish(peer, p, like, netmap.SourceObserved)
+}
+
+// flowBelief's view of what to measure next of the pair.
+func (r *recorder) wants(peer string) wants {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seeded(peer).out.wants(r.like(peer).siteFlow)
+}
+
+// one returns what a search for the knee need not measure again of the link to peer: a flow that gets but a part of it. Rate
+// is 0 where nobody has measured that.
+func (r *recorder) one(peer string) (one lanePoint, line float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.seeded(peer)
+	like := r.like(peer).siteFlow
+	if part := p.out.partOf(like); part == 0 || part >= plausible {
+		return one, 0
+	}
+	rate, spread := p.out.flow(like)
+	line, _ = p.out.line.value()
+	return lanePoint{Lanes: 1, Rate: rate, Spread: spread, Enough: true}, line
+}
