@@ -219,7 +219,7 @@ func (b *flowBelief) wants(like siteFlow) wants {
 		return wantsBulk
 	case part == 0:
 		return wantsNothing
-	case b.bulk.readings() == 1 && (part >= plausible && part < fills || b.unlike(like)):
+	case b.second() || b.bulk.readings() == 1 && b.unlike(like):
 		return wantsBulk // a second opinion
 	case b.lanes == 0 && like.lanes == 0:
 		return wantsCapacity
@@ -227,6 +227,12 @@ func (b *flowBelief) wants(like siteFlow) wants {
 		return wantsBulk // what losses leave of a link wanders: several readings are to be averaged
 	}
 	return wantsNothing
+}
+
+// second reports whether the only bulk probe found most of the link, and not all: other packets of the moment may have been in its way.
+func (b *flowBelief) second() bool {
+	part, _ := b.part.value()
+	return b.bulk.readings() == 1 && part >= plausible && part < fills
 }
 
 // uncertain reports whether more bulk probes would tell more.

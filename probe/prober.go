@@ -117,6 +117,7 @@ type peerState struct {
 
 // linkState is what it remembers of the links to the hosts of a site.
 type linkState struct {
+	since                time.Time          // when its first host was seen
 	closed               time.Time          // no lease before, but for second opinions
 	barred               time.Time          // the same for these
 	denied               map[string]denial  // by keeper that grants nothing; a few

@@ -135,7 +135,7 @@ func (w *world) checkAccuracy(cfg gridnet.Config) {
 		}
 		worst = max(worst, off)
 		// A link's first bulk probe may meet the last of the first trains, and its like borrow what it read.
-		const tolerance = 0.12
+		const tolerance = 0.08
 		if off > tolerance {
 			disturbed++
 			if disturbed > 1 || off > 0.35 {

@@ -101,6 +101,13 @@ func (r *recorder) wants(peer string) wants {
 	return r.seeded(peer).out.wants(r.like(peer).siteFlow)
 }
 
+// second reports whether the one bulk probe to peer found a part of the link that a second opinion is wanted on.
+func (r *recorder) second(peer string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seeded(peer).out.second()
+}
+
 // one returns what a search for the knee need not measure again of the link to peer: a flow that gets but a part of it. Rate
 // is 0 where nobody has measured that.
 func (r *recorder) one(peer string) (one lanePoint, line float64) {

@@ -26,6 +26,13 @@ const (
 	logpEvery     = 4 * time.Hour
 	// longStart is how long after the start of the agent the first may be: trains come first.
 	longStart = 8 * time.Second
+	// chatter is about what handshakes, first trains and rows of the map take of a link while the grid is
+	// young: on a slow one the first bulk probe waits until it has had time to pass, at most longestChatter.
+	chatter        = 4 << 20
+	longestChatter = time.Minute
+	// wayTurn is for how long bulk probes between two sites may begin in one direction. It has no measure in common
+	// with bulkTurn but a second, so that each host's turns meet both.
+	wayTurn = 7 * time.Second
 	// logpStart is the same for LogP.
 	logpStart = 2 * time.Minute
 	// longRest is how long a host rests after a long probe.
@@ -54,7 +61,7 @@ func newLinkState(now time.Time, rng *rand.Rand) *linkState {
 	}
 	// LogP changes least, and takes two hosts' slots for longest: it waits until a grid is known.
 	later := schedule{notBefore: now.Add(logpStart + time.Duration(rng.Int64N(int64(logpStart))))}
-	return &linkState{bulk: soon(), capacity: soon(), logp: later}
+	return &linkState{since: now, bulk: soon(), capacity: soon(), logp: later}
 }
 
 // long returns who does the long probe with this number, of the hosts that take part of one
@@ -133,7 +140,7 @@ func (p *Prober) nextLong() (longProbe, bool) {
 	}
 	for _, t := range roster.teams {
 		for _, k := range []Kind{KindBandwidth, KindCapacity, KindLogP} {
-			if !p.longDue(k, t.name, now) {
+			if !p.longDue(k, t.name, now) || k != KindLogP && !ourWay(self.site(), t.name, now) {
 				continue
 			}
 			for _, every := range turnsOf(k) {
@@ -151,6 +158,13 @@ func (p *Prober) nextLong() (longProbe, bool) {
 		}
 	}
 	return longProbe{}, false
+}
+
+// ourWay reports whether long probes between two sites may begin from this one: one in each direction at a time make the
+// acknowledgements of both wait, and read a tenth too little.
+func ourWay(from, to string, now time.Time) bool {
+	slot, into := now.UnixNano()/int64(wayTurn), time.Duration(now.UnixNano()%int64(wayTurn))
+	return (slot%2 == 0) == (from < to) && into < wayTurn*3/4
 }
 
 // turnsOf returns how long the turns of hosts for a kind of long probe last. Bulk probes go by two clocks: a slow one for
@@ -190,7 +204,7 @@ func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
 	due := func(s schedule) bool { return !now.Before(s.notBefore) && !now.Before(l.closed) }
 	switch k {
 	case KindBandwidth:
-		return !inside && l.read > 0 && due(l.bulk)
+		return !inside && l.read > 0 && due(l.bulk) && now.Sub(l.since) >= min(l.read.Time(chatter), longestChatter)
 	case KindCapacity:
 		return !inside && l.bulked != "" && due(l.capacity)
 	}
@@ -298,16 +312,18 @@ func (p *Prober) most(l longProbe, u use, cost int64) int64 {
 
 // longUse says which part of a link's budget a long probe draws on: the first of its kind over a
 // link as far as this host knows on the burst, so that a new grid is known soon. Where it would take
-// much of that, over a slow link, it must not: the first trains of hosts would wait for hours.
+// much of that, over a slow link, it must not: the first trains of hosts would wait for hours. A second opinion on
+// one that may have met others' packets is as good as the first.
 func (p *Prober) longUse(l longProbe) use {
 	cost := float64(l.cost())
 	if cost > float64(p.cfg.LinkBurst)/2 || cost > float64(l.rate)*bootstrapTime.Seconds()/6 {
 		return again
 	}
+	second := l.kind == KindBandwidth && p.rec.second(l.peer.Name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.links[l.peer.site()]
-	if s != nil && (l.kind == KindBandwidth && s.bulkedAt.IsZero() || l.kind == KindCapacity && s.searchedAt.IsZero()) {
+	if s != nil && (l.kind == KindBandwidth && (s.bulkedAt.IsZero() || second) || l.kind == KindCapacity && s.searchedAt.IsZero()) {
 		return first
 	}
 	return again

@@ -115,7 +115,7 @@ func TestReadingsSurviveTheirFile(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := writeText(&text, judge(raw.Readings), true); err != nil || strings.Count(text.String(), " ok ") != len(order) {
+	if err := writeText(&text, judge(raw.Readings), true); err != nil || strings.Count(text.String(), " ok ") != len(order)-1 { // no drawn grid is among them
 		t.Errorf("%v\n%s", err, &text)
 	}
 }
