@@ -10,6 +10,7 @@ import (
 	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/gridnet"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -147,6 +148,9 @@ func (w way) takes(d time.Duration) int64 { return int64(float64(w.rate) * d.Sec
 
 // TestSampleTruth: one flow alone gets the link, and the samples say so within 5 %.
 func TestSampleTruth(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("worlds of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for _, w := range []way{
 		{1.16 * gridnet.Mbps, 50 * time.Millisecond, 0, true},
 		{2 * gridnet.Mbps, 25 * time.Millisecond, 0, false},
@@ -180,6 +184,9 @@ func TestSampleTruth(t *testing.T) {
 
 // TestSampleApplication: what is not the network's doing is not said to be.
 func TestSampleApplication(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("worlds of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	none := func(t *testing.T, c *samples, host string) {
 		t.Helper()
 		if len(c.of[host]) < 3 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/internal/gridnet"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -14,6 +15,9 @@ import (
 // as long as it is. Before [Path.over], a quarter made it take 7.3 s: what lies beyond what is
 // believed is taken for a queue.
 func TestWindowOfWrongPath(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("megabytes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	const rate = 20 * gridnet.Mbps
 	trip := 40 * time.Millisecond
 	for _, believed := range []time.Duration{trip / 4, trip / 2, trip, 2 * trip} {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -30,6 +31,9 @@ func lends(k *keeper, l siteLink, q request, held time.Duration, bytes int64, ra
 // Hosts that ask for a link all the time and hold it for as long as they may leave the others a
 // third of the turns that they would have, and their requests do not crowd out those of others.
 func TestKeeperRationsHogs(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("hours of leases: run without the race detector, which multiplies its CPU time by ten")
+	}
 	alone, _ := hogged(t, 0, 0)
 	for _, lease := range []time.Duration{longLease, leaseTime, leaseFree, time.Second} {
 		turns, held := hogged(t, 2, lease)

@@ -3,9 +3,14 @@ package probe
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 )
 
 func TestLossFilter(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		var f lossFilter

@@ -220,6 +220,9 @@ func TestProbesYieldToExchanges(t *testing.T) {
 // The keeper of a site is cut off, but the membership has not noticed. The other host
 // of the site still measures its links, and nobody waits for ever.
 func TestSilentKeeper(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("a world of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	cfg := small()
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := newWorld(t)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 )
 
 // An aimd is a flow of quic-go's congestion control in rounds of one round trip: it doubles
@@ -74,6 +76,9 @@ const mbps = 1e6 / 8 / userPayload // packets a second
 // A flow that fills its link is read to a part of a per cent within 30 round trips, from
 // 0.1 Mbit/s to 10 Gbit/s.
 func TestSteadyOfFullLinks(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for _, rate := range []float64{0.1, 1, 10, 100, 1000, 10000} {
 		for _, rtt := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
 			f := aimd{rtt: rtt, rate: rate * mbps, queue: max(64, rate*mbps*rtt.Seconds())}
@@ -90,6 +95,9 @@ func TestSteadyOfFullLinks(t *testing.T) {
 
 // Where losses decide, the error that is stated is the one that is made, about.
 func TestSteadyOfLossyPaths(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	const rtt = 20 * time.Millisecond
 	for _, tt := range []struct{ loss, want float64 }{{1e-3, 0.1}, {1e-2, 0.05}, {1e-2, 0.1}} {
 		f := aimd{rtt: rtt, rate: 1000 * mbps, queue: 1e3, loss: tt.loss}

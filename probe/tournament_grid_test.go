@@ -65,6 +65,9 @@ func TestSteadyPrice(t *testing.T) {
 // A link that falls to a quarter is seen so by two senders and two receivers, which is
 // what the map needs to correct their like, long before the half minute that it may take.
 func TestFallIsSeen(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("a world of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	cfg := small()
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := newWorld(t)

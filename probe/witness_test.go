@@ -17,6 +17,9 @@ import (
 // two receivers say so, which is what the map needs, for few trains. Lanes that fall while the link
 // stays as it was change nothing.
 func TestFallDuringAnExchange(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("worlds of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for _, falls := range []bool{true, false} {
 		t.Run(fmt.Sprintf("link falls=%v", falls), func(t *testing.T) {
 			cfg := small()

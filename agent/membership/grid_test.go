@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/internal/gridnet"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 )
 
 func TestOneView(t *testing.T) {
@@ -128,6 +129,9 @@ func TestLeaveIsPrompt(t *testing.T) {
 // memberlist#222: after a long split both sides have marked each other dead and
 // memberlist alone never merges them again.
 func TestSplitHeals(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("hours of gossip: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for _, cut := range []time.Duration{20 * time.Second, 3 * time.Minute, time.Hour} {
 		inBubble(t, func(t *testing.T) {
 			g := newGrid(t, 3, 3)
@@ -186,6 +190,9 @@ func TestSplitStaysWithoutRejoin(t *testing.T) {
 
 // 2 % of all packets are lost, and nobody is found dead for it.
 func TestLossKillsNobody(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("hours of gossip: run without the race detector, which multiplies its CPU time by ten")
+	}
 	inBubble(t, func(t *testing.T) {
 		g := newGrid(t, 5, 5)
 		defer g.close()

@@ -16,6 +16,7 @@ const promptly = 10 * time.Second
 
 // TestAgentKilled ends an agent in the middle of an allgather, and brings it back.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel() // to what follows: both wait most of the time, and measure no rates
 	c := newCluster(t, "killed", "testdata/three.yaml")
 	c.waitMap(t, "b0")
 	const victim = "b1"
@@ -49,6 +50,7 @@ func TestAgentKilled(t *testing.T) {
 
 // TestPartitionHeals cuts a site off in the middle of an allgather.
 func TestPartitionHeals(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "partition", "testdata/three.yaml")
 	c.waitMap(t, "b0")
 	at := c.of()
