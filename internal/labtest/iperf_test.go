@@ -5,6 +5,7 @@ import (
 	"math"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/internal/e2e/e2etest"
 	"github.com/gridagent/gridagent/probe/gridfile"
@@ -38,7 +39,10 @@ func (c *cluster) iperf3(t *testing.T, list []pairing) {
 		c.exec(t, r.to, "iperf3", "-s", "-1")
 		// A server says nothing that tells when it listens, so the client comes again until it does.
 		// What the 4 s that are left out leave in the queues is part of the steady state.
-		line := fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do iperf3 -c %s -O 4 -t 6 -C reno -J && exit; sleep 0.3; done; exit 1", c.node(r.to).Addr)
+		line := fmt.Sprintf(`for i in 1 2 3 4 5 6 7 8 9 10; do
+			said=$(iperf3 -c %s -O 4 -t 6 -C reno -J) && case $said in *'"error"'*) ;; *) printf %%s "$said"; exit ;; esac
+			sleep 0.3
+		done; exit 1`, c.node(r.to).Addr)
 		r.client = c.exec(t, r.from, "sh", "-c", line)
 	}
 	// off returns by how much what TCP got differs from what the map says.
@@ -51,9 +55,6 @@ func (c *cluster) iperf3(t *testing.T, list []pairing) {
 			}
 		}
 		text := succeed(t, r.client)
-		if i := lastObject(text); i >= 0 {
-			text = text[i:]
-		}
 		decode(t, text, &said)
 		tcp := netmap.BytesPerSec(said.End.Received.Rate / 8)
 		want := r.rate / userShare * tcpShare
@@ -64,29 +65,17 @@ func (c *cluster) iperf3(t *testing.T, list []pairing) {
 	for i := range runs {
 		start(&runs[i])
 	}
-	var again []run
-	for _, r := range runs {
-		if !(math.Abs(off(r)) <= pairTolerance) {
-			again = append(again, r)
+	// This grid is young: its bulk probes share the links for seconds, and a flow that meets one is measured again.
+	const tries = 4
+	for i := range runs {
+		far := off(runs[i])
+		for n := 1; n < tries && !(math.Abs(far) <= pairTolerance); n++ {
+			time.Sleep(15 * time.Second)
+			start(&runs[i])
+			far = off(runs[i])
+		}
+		if !(math.Abs(far) <= pairTolerance) {
+			t.Errorf("%s→%s: one flow of iperf3 is %+.1f %% off what the map promises, %d times", runs[i].from, runs[i].to, 100*far, tries)
 		}
 	}
-	// This grid is young: one of its bulk probes may have shared the link for a while.
-	for _, r := range again {
-		start(&r)
-		if far := off(r); !(math.Abs(far) <= pairTolerance) {
-			t.Errorf("%s→%s: one flow of iperf3 got %+.1f %% of what the map promises, twice", r.from, r.to, 100*far)
-		}
-	}
-}
-
-// lastObject returns where the last JSON object of iperf3's begins: an attempt that found nobody has
-// printed one, too.
-func lastObject(text string) (at int) {
-	at = -1
-	for i := range text {
-		if text[i] == '{' && (i == 0 || text[i-1] == '\n') {
-			at = i
-		}
-	}
-	return at
 }
