@@ -31,6 +31,8 @@ type Config struct {
 	Limit time.Duration
 	// Agent changes the options of an agent before it starts. Nil changes nothing.
 	Agent func(*agent.Options)
+	// Patience is how much wall time the test may take. Zero means 6 min.
+	Patience time.Duration
 	// Early gives the grid to the test without waiting for members and map.
 	Early bool
 }
@@ -49,8 +51,11 @@ type Cluster struct {
 func Run(t *testing.T, cfg Config, f func(c *Cluster)) {
 	t.Helper()
 	name, dir := t.Name(), t.TempDir()
-	watchdog := time.AfterFunc(patience, func() {
-		panic(fmt.Sprintf("%s: the bubble did not end within %v of wall time: its clock stands still", name, patience))
+	if cfg.Patience == 0 {
+		cfg.Patience = patience
+	}
+	watchdog := time.AfterFunc(cfg.Patience, func() {
+		panic(fmt.Sprintf("%s: the bubble did not end within %v of wall time: its clock stands still", name, cfg.Patience))
 	})
 	defer watchdog.Stop()
 	synctest.Test(t, func(t *testing.T) { run(t, cfg, dir, f) })

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A Row is a line of the table of numbers to reach.
+type Row string
+
+// The rows, in the order of the table.
+const (
+	Shared   Row = "shared"   // allgather on the 3-site grid, links one pipe each
+	Held     Row = "held"     // capacity 8 x of one flow
+	Loss     Row = "loss"     // one flow held by losses
+	Totals   Row = "alltoall" // alltoall on the same three
+	Switches Row = "switches" // inside a LAN
+	Best     Row = "best"     // never slower than the best baseline
+	Fall     Row = "fall"     // a WAN link falls in mid-exchange
+	Pair     Row = "pair"     // one host pair, lanes chosen by the agent
+	Small    Row = "small"    // 8 bytes
+)
+
+var order = []Row{Shared, Held, Loss, Totals, Switches, Best, Fall, Pair, Small}
+
+// titles say what the rows are.
+var titles = map[Row]string{
+	Shared:   "allgather, 3-site grid, links as one shared pipe",
+	Held:     "allgather, 3-site grid, capacity 8 times what one flow gets",
+	Loss:     "allgather, 3-site grid, links of 20 Mbit/s with losses",
+	Totals:   "alltoall on the same three grids",
+	Switches: "inside a LAN: switch trees",
+	Best:     "beside the best baseline, two European sites and one site alone",
+	Fall:     "a WAN link falls to a quarter in mid-exchange",
+	Pair:     "one host pair, round trip 100 ms, lanes chosen by the agent",
+	Small:    "allgather of 8 bytes",
+}
+
+// A Cell is one measurement.
+type Cell struct {
+	Row        Row             `json:"row"`
+	Collective plan.Collective `json:"collective"`
+	// Network is a grid or topology file under configs/grids, without its suffix, or a network of its row's own.
+	Network string `json:"network"`
+	Size    int64  `json:"size"` // bytes of a block
+	Seed    uint64 `json:"seed"`
+	// Settle is how long agents measure before the first run.
+	Settle time.Duration `json:"settle_ns,omitempty"`
+	Runs   int           `json:"runs"`
+	// Limits of the ratio to the bound; to the relayed bound of an alltoall where there is one. 0: none, it is only shown.
+	Limit   float64 `json:"limit,omitempty"`
+	Relayed float64 `json:"relayed_limit,omitempty"`
+}
+
+func (c Cell) String() string {
+	return fmt.Sprintf("%s/%s/%s/%s/seed%d", c.Row, c.Collective, c.Network, size(c.Size), c.Seed)
+}
+
+// size is n bytes as the command line writes them.
+func size(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
+	return fmt.Sprintf("%dB", n)
+}
+
+// A Check is one number beside its bound.
+type Check struct {
+	What  string  `json:"what"` // of the cell, if it has several
+	Value float64 `json:"value"`
+	Limit float64 `json:"limit,omitempty"` // at most, or with Least at least; 0: none
+	Least bool    `json:"least,omitempty"`
+}
+
+// OK reports whether c is within its bound.
+func (c Check) OK() bool {
+	switch {
+	case c.Limit == 0:
+		return true
+	case c.Least:
+		return c.Value >= c.Limit
+	}
+	return c.Value <= c.Limit // false for NaN
+}
+
+// A Reading is what came of a cell.
+type Reading struct {
+	Cell      Cell      `json:"cell"`
+	Checks    []Check   `json:"checks"`
+	Makespans []float64 `json:"makespans_s,omitempty"`
+	Bound     float64   `json:"bound_s,omitempty"`
+	Relayed   float64   `json:"relayed_bound_s,omitempty"`
+	Predicted float64   `json:"predicted_s,omitempty"` // by the agents, of the last run
+	Algorithm string    `json:"algorithm,omitempty"`   // of the last run
+	Lost      []int     `json:"lost_packets,omitempty"`
+	Note      string    `json:"note,omitempty"`
+	Failed    string    `json:"failed,omitempty"`
+	Seconds   float64   `json:"wall_s"`
+}

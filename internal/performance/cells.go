@@ -1,0 +1,123 @@
+package main
+
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// The three grids of Gupta & Vadhiyar's sites, see configs/grids.
+const (
+	sharedGrid = "paper-3site"
+	heldGrid   = "paper-3site-held"
+	lossGrid   = "paper-3site-loss"
+)
+
+// settling is how long agents of a cell measure: what many flows get takes longer than what one gets.
+const settling = 5 * time.Minute
+
+// baselines is the network and the sizes of [Best].
+var baselines = []string{"paper-2site-europe", "paper-1site-nth"}
+
+// allCells are the cells of all rows for the given seeds.
+func allCells(seeds int) []Cell {
+	var all []Cell
+	for _, row := range order {
+		for seed := range uint64(seeds) {
+			for _, c := range cellsOf[row]() {
+				c.Row, c.Seed = row, seed+1
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+var cellsOf = map[Row]func() []Cell{
+	Shared: func() []Cell { return threeSites(sharedGrid, 2*time.Minute, 1.25, 1.10) },
+	Held:   func() []Cell { return threeSites(heldGrid, settling, 0, 1.15) },
+	Loss:   func() []Cell { return threeSites(lossGrid, settling, 1.3, 1.3) },
+	Totals: func() (cells []Cell) {
+		for _, g := range []struct {
+			name            string
+			direct, relayed float64
+		}{{sharedGrid, 1.10, 1.15}, {heldGrid, 1.15, 1.2}, {lossGrid, 1.3, 1.4}} {
+			for _, n := range []int64{16 * kib, 64 * kib, 256 * kib} {
+				c := Cell{Collective: plan.Alltoall, Network: g.name, Size: n, Settle: settling, Runs: runs(n), Limit: g.direct}
+				if n >= 64*kib {
+					c.Relayed = g.relayed
+				}
+				cells = append(cells, c)
+			}
+		}
+		return cells
+	},
+	Switches: func() (cells []Cell) {
+		for _, network := range []string{oneSwitch, chain, star} {
+			for _, n := range []int64{16 * kib, 64 * kib, 256 * kib} {
+				limit := 1.10
+				if n < 64*kib {
+					limit = 0
+				}
+				cells = append(cells, Cell{Collective: plan.Allgather, Network: network, Size: n, Runs: 2, Limit: limit})
+				if limit > 0 {
+					limit = 1 / 0.9
+				}
+				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: n, Runs: 2, Limit: limit})
+			}
+		}
+		return cells
+	},
+	Best: func() (cells []Cell) {
+		for _, network := range baselines {
+			for n := int64(kib); n <= 4*mib; n *= 4 {
+				cells = append(cells, Cell{Collective: plan.Allgather, Network: network, Size: n, Settle: time.Minute, Runs: 2, Limit: 1})
+			}
+		}
+		return cells
+	},
+	Fall: func() []Cell {
+		return []Cell{
+			{Collective: plan.Allgather, Network: sharedGrid, Size: 256 * kib, Settle: 2 * time.Minute, Runs: 1, Limit: 1.3},
+			{Collective: plan.Allgather, Network: sharedGrid, Size: mib, Settle: 2 * time.Minute, Runs: 1, Limit: 1.3},
+		}
+	},
+	Pair: func() []Cell {
+		return []Cell{
+			{Collective: plan.Allgather, Network: "1000Mbps", Size: 1300 * mib, Settle: settling, Runs: 1, Limit: 0.90},
+			{Collective: plan.Allgather, Network: "200Mbps-0.1%", Size: 300 * mib, Settle: settling, Runs: 1, Limit: 0.85},
+			{Collective: plan.Allgather, Network: "20Mbps-1%", Size: 30 * mib, Settle: settling, Runs: 1, Limit: 0.85},
+		}
+	},
+	Small: func() []Cell {
+		return []Cell{
+			{Collective: plan.Allgather, Network: sharedGrid, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2},
+			{Collective: plan.Allgather, Network: "paper-1site-nth", Size: 8, Settle: time.Minute, Runs: 5, Limit: 2},
+		}
+	},
+}
+
+// threeSites are the allgathers of a grid; small is the limit at 64 KiB.
+func threeSites(grid string, settle time.Duration, small, limit float64) (cells []Cell) {
+	for _, n := range []int64{64 * kib, 256 * kib, mib} {
+		c := Cell{Collective: plan.Allgather, Network: grid, Size: n, Settle: settle, Runs: runs(n), Limit: limit}
+		if n < 256*kib {
+			c.Limit = small
+		}
+		cells = append(cells, c)
+	}
+	return cells
+}
+
+// runs is how often an exchange of blocks of n bytes is repeated: short ones vary more, and are cheap.
+func runs(n int64) int {
+	if n <= 64*kib {
+		return 3
+	}
+	return 1
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/grid"
+	"github.com/gridagent/gridagent/internal/grid/gridtest"
+	"github.com/gridagent/gridagent/probe/gridfile"
+)
+
+// patience is how much wall time a cell gets.
+const patience = time.Hour
+
+// onGrid runs f on agents that have measured the grid for Cell.Settle.
+func onGrid(t *testing.T, c Cell, g *gridfile.Grid, f func(*gridtest.Cluster)) {
+	t.Helper()
+	gridtest.Run(t, gridtest.Config{Grid: g, Seed: c.Seed, Limit: 4 * time.Hour, Patience: patience}, func(cl *gridtest.Cluster) {
+		time.Sleep(c.Settle)
+		f(cl)
+	})
+}
+
+// load reads a grid of configs/grids.
+func load(t *testing.T, name string) *gridfile.Grid {
+	t.Helper()
+	return gridtest.Load(t, "../../configs/grids/"+name+".yaml")
+}
+
+// jobOf is the operation of c between a rank on every host.
+func jobOf(cl *gridtest.Cluster, c Cell, algorithm string) grid.Job {
+	if c.Collective == plan.Alltoall {
+		return cl.Alltoall(algorithm, cl.EachHost(), func(s, d int) int { return int(c.Size) })
+	}
+	return cl.Job(algorithm, cl.EachHost(), int(c.Size))
+}
+
+// repeat runs a job Cell.Runs times, one behind the other, and notes what came of it.
+func (r *Reading) repeat(cl *gridtest.Cluster, job grid.Job) {
+	cl.T.Helper()
+	for range r.Cell.Runs {
+		got := cl.MustRun(job)
+		r.Makespans = append(r.Makespans, got.Makespan.Seconds())
+		r.Lost = append(r.Lost, got.Lost)
+		report := got.Outcomes[0].Report
+		r.Algorithm, r.Predicted = report.Algorithm, report.PredictedSeconds
+		time.Sleep(time.Second) // queues empty
+	}
+}
+
+// measureExchange: the makespan over the bound.
+func measureExchange(t *testing.T, r *Reading) {
+	onGrid(t, r.Cell, load(t, r.Cell.Network), func(cl *gridtest.Cluster) {
+		job := jobOf(cl, r.Cell, "")
+		r.repeat(cl, job)
+		r.Bound = cl.Bound(job).Seconds()
+		r.check("makespan / bound", median(r.Makespans)/r.Bound, r.Cell.Limit)
+	})
+}

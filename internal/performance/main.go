@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/gridagent/gridagent/internal/bubble"
+)
+
+// errMissed means that a bound is missed; the table says which.
+var errMissed = errors.New("a bound is missed")
+
+func main() {
+	only := flag.String("only", "", "regular expression; only cells whose name it matches (--list shows the names)")
+	list := flag.Bool("list", false, "list the cells")
+	seeds := flag.Int("seeds", 1, "how many seeds")
+	out := flag.String("out", "", "file for the page, as docs/performance.md; its numbers go to docs/results/performance.json beside")
+	flag.Usage = func() {
+		fmt.Fprintf(os.Stderr, "Measures how near to the bound exchanges come, in virtual time. It runs in the root of the module.\n\n"+
+			"Usage: scripts/bench exchange [--only REGEXP] [--seeds N] [--out FILE] [--list]\n\n")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *only, *list, *seeds, *out); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "performance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, only string, list bool, seeds int, out string) error {
+	match, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("--only: %w", err)
+	}
+	if flag.NArg() > 0 || seeds < 1 {
+		return fmt.Errorf("arguments %q, %d seeds: want no arguments and at least 1 seed; --help shows the flags", flag.Args(), seeds)
+	}
+	cells := slices.DeleteFunc(allCells(seeds), func(c Cell) bool { return !match.MatchString(c.String()) })
+	if len(cells) == 0 {
+		return fmt.Errorf("--only %q matches no cell; --list shows the names", only)
+	}
+	if list {
+		for _, c := range cells {
+			fmt.Println(c)
+		}
+		return nil
+	}
+	raw := &Raw{Command: command(), Date: time.Now().UTC().Format("2006-01-02 15:04 UTC")}
+	begin := time.Now()
+	err = bubble.Run(ctx, "internal/performance", "TestMeasure", cells, func(r Reading) {
+		raw.Readings = append(raw.Readings, r)
+		fmt.Fprintf(os.Stderr, "%3d of %d  %5.1f s  %v\n", len(raw.Readings), len(cells), r.Seconds, r.Cell)
+	})
+	raw.Seconds, raw.Missing = time.Since(begin).Seconds(), len(cells)-len(raw.Readings)
+	if len(raw.Readings) > 0 { // what was measured until then is worth having
+		err = errors.Join(err, report(raw, out))
+	}
+	return err
+}
+
+// command is how to run the same again; where the results go does not matter for them.
+func command() string {
+	c := "scripts/bench exchange"
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name != "out" {
+			c += fmt.Sprintf(" --%s=%v", f.Name, f.Value)
+		}
+	})
+	return c
+}

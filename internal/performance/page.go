@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+)
+
+// A Raw is the file performance.json, from which the page is made.
+type Raw struct {
+	Command  string    `json:"command"`
+	Date     string    `json:"date"`
+	Seconds  float64   `json:"wall_clock_s"`
+	Missing  int       `json:"missing,omitempty"` // cells, of a run that was interrupted
+	Readings []Reading `json:"readings"`
+}
+
+// report prints raw and writes its page to a file, unless that is empty. It returns errMissed, wrapped with the cells.
+func report(raw *Raw, out string) error {
+	if err := writeText(os.Stdout, raw); err != nil {
+		return err
+	}
+	if out != "" {
+		data, err := json.MarshalIndent(raw, "", " ")
+		if err != nil {
+			return err
+		}
+		numbers := filepath.Join(filepath.Dir(out), "results", "performance.json")
+		for name, text := range map[string][]byte{out: []byte(markdown(raw)), numbers: append(data, '\n')} {
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	var missed []string
+	for _, l := range lines(raw.Readings) {
+		if !l.ok {
+			missed = append(missed, l.cell.String())
+		}
+	}
+	if missed != nil {
+		return fmt.Errorf("%w: %s", errMissed, strings.Join(missed, ", "))
+	}
+	return nil
+}
+
+// A line is a check of a reading as it is shown.
+type line struct {
+	cell    Cell
+	columns []string
+	ok      bool
+}
+
+var head = []string{"operation", "network", "block", "what", "measured", "bound", "", "makespan", "least", "predicted", "algorithm", "packets lost"}
+
+// lines returns the lines of readings, in their order.
+func lines(readings []Reading) []line {
+	var all []line
+	for _, r := range readings {
+		c := r.Cell
+		first := []string{string(c.Collective), c.Network, size(c.Size)}
+		rest := []string{times(r.Makespans), seconds(r.Bound), seconds(r.Predicted), r.Algorithm, strings.Trim(fmt.Sprint(r.Lost), "[]")}
+		if r.Failed != "" {
+			all = append(all, line{c, append(append(first, r.Failed, "-", "-", "NOT"), rest...), false})
+			continue
+		}
+		for _, k := range r.Checks {
+			verdict, bound := "ok", fmt.Sprintf("≤ %.3g", k.Limit)
+			if k.Least {
+				bound = fmt.Sprintf("≥ %.3g", k.Limit)
+			}
+			switch {
+			case k.Limit == 0:
+				verdict, bound = "", "-"
+			case !k.OK():
+				verdict = "NOT"
+			}
+			all = append(all, line{c, append(append(append([]string{}, first...), k.What, fmt.Sprintf("%.3f", k.Value), bound, verdict), rest...), k.OK()})
+		}
+	}
+	return all
+}
+
+func seconds(s float64) string {
+	if s == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g s", s)
+}
+
+func times(all []float64) string {
+	var s []string
+	for _, v := range all {
+		s = append(s, fmt.Sprintf("%.3g", v))
+	}
+	return strings.Join(s, " ") + " s"
+}
+
+func writeText(out io.Writer, raw *Raw) error {
+	for _, row := range order {
+		of := rows(raw.Readings, row)
+		if len(of) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s\n", titles[row])
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, strings.Join(head, "\t"))
+		for _, l := range lines(of) {
+			fmt.Fprintln(w, strings.Join(l.columns, "\t"))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for _, r := range of {
+			if r.Note != "" {
+				fmt.Fprintf(out, "%v: %s\n", r.Cell, r.Note)
+			}
+		}
+	}
+	return nil
+}
+
+// rows returns the readings of one row.
+func rows(readings []Reading, row Row) []Reading {
+	var of []Reading
+	for _, r := range readings {
+		if r.Cell.Row == row {
+			of = append(of, r)
+		}
+	}
+	return of
+}
+
+// markdown returns the page of raw.
+func markdown(raw *Raw) string {
+	var b strings.Builder
+	b.WriteString("# How near to the bound exchanges come\n\n<!-- Written by scripts/bench exchange, which overwrites it. -->\n\n")
+	b.WriteString("Emulated networks in virtual time: real agents, plans, engines and QUIC; only the packets' network is `internal/gridnet`. A ratio is the\n" +
+		"median makespan over the least time that any schedule could take with the links as they were emulated. It holds all that an\n" +
+		"operation does, from the last rank's call to the last rank's return, and headers: 4.8 % of a full packet.\n\n")
+	if raw.Missing > 0 {
+		fmt.Fprintf(&b, "This run was interrupted: %d cells are missing.\n\n", raw.Missing)
+	}
+	for _, row := range order {
+		of := rows(raw.Readings, row)
+		if len(of) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "## %s\n\n| %s |\n|%s\n", strings.ToUpper(titles[row][:1])+titles[row][1:], strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+		for _, l := range lines(of) {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(l.columns, " | "))
+		}
+		for _, r := range of {
+			if r.Note != "" {
+				fmt.Fprintf(&b, "\n`%v`: %s\n", r.Cell, r.Note)
+			}
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "## How this was made\n\n- Command: `%s`\n- Date: %s, in %.0f min of wall clock\n- Raw numbers: [performance.json](results/performance.json)\n", raw.Command, raw.Date, raw.Seconds/60)
+	return b.String()
+}
