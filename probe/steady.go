@@ -20,6 +20,13 @@ const (
 	// steadySecond is for how many seconds a full link is watched, unless that takes more than steadyBytes.
 	steadySecond = 1.0
 	steadyBytes  = 2e6
+	// sharedTime is for how long a link is watched that strangers share. Their packets come at random, and to know their
+	// rate takes many of them; but they may be a user's, who gets less meanwhile.
+	sharedTime = 3 * time.Second
+	// sharedMany is the relative standard error that is good enough there for a point of a search, which need only be told from another.
+	sharedMany = 0.10
+	// sharedBursts is by how much strangers' packets wander more than if each came by itself, about.
+	sharedBursts = 1.5
 	// steadyUnsure is the least error of a rate that looks steady and was not seen for long enough.
 	steadyUnsure = 0.3
 	// steadyUnknown is the error of a rate of which too few parts were seen to tell it.
@@ -55,6 +62,7 @@ type bulkPath struct {
 	packet int64         // bytes that arrive at once, at least
 	after  time.Duration // what arrived before does not count: lanes were still starting
 	want   float64       // relative standard error that is good enough where losses decide
+	line   float64       // bytes a second of the link, as trains read it; 0 unknown
 }
 
 // A steady is what a transfer says of its steady state.
@@ -68,6 +76,8 @@ type steady struct {
 	Cuts   int           // how often losses made the sender slow down, at most once a round trip and lane
 	Queue  time.Duration // time that packets waited before the narrowest link; 0 if it will not last
 	Grows  bool          // the windows grow, and nothing of the path is in their way yet
+
+	Shared bool // the link is full, and strangers' packets take what the transfer leaves of it
 
 	noise float64 // relative standard error as the parts alone say it
 	lossy bool    // losses decide the rate
@@ -101,6 +111,9 @@ func (r steady) limited(p bulkPath) bool {
 //   - Where no queue stands and the rate follows the windows, losses decide: the rate goes
 //     with 1/√p (Mathis, Semke, Mahdavi and Ott, 1997), and from n losses p is known to 1/√n
 //     at best. So the error is 1/(2√n) at least.
+//   - Where the link is full and strangers share it the rate wanders as their packets do, however well a few parts agree.
+//     So the error is at least what packets that come one by one at random make, and all is read from where the windows
+//     have ended to double: while they do, the queue fills with this transfer's packets, and strangers get less than their share.
 //   - Where two lines fit far better than one and the later is slower, only the later part is read.
 //
 // That a measurement may stop as soon as it knows enough is after NDT7.
@@ -132,6 +145,9 @@ func readSteady(ss []sample, p bulkPath) steady {
 			best = r
 		}
 	}
+	if whole.Shared && !best.lossy {
+		best = readParts(ss, max(from, grown(ss, from, p)), max(steadyTrips*p.rtt, pace), p)
+	}
 	if best.lossy {
 		// What is left out here is only what came before the windows were down: of a rate that wanders
 		// all of the rest tells, and the part that wanders least tells less.
@@ -141,84 +157,6 @@ func readSteady(ss []sample, p bulkPath) steady {
 	}
 	best.Shaped = shaped
 	return best
-}
-
-// landing returns when the windows first came down to about where they are in the later half
-// of r: slow start may have ended far above, and then it takes many losses to come down.
-func landing(ss []sample, r steady) time.Duration {
-	const about = 1.2
-	var sum, n float64
-	for _, s := range ss {
-		if s.at >= r.From+r.Span/2 {
-			sum, n = sum+float64(s.window), n+1
-		}
-	}
-	for _, s := range ss {
-		if s.at >= r.From && float64(s.window)*n <= about*sum {
-			return s.at
-		}
-	}
-	return r.From
-}
-
-// slowStartEnd returns when the rate over h is no longer much above that over the h before.
-func slowStartEnd(ss []sample, h time.Duration) (time.Duration, bool) {
-	const growing = 1.25
-	first, last := ss[0].at, ss[len(ss)-1].at
-	a, b, c := cursor{ss: ss}, cursor{ss: ss}, cursor{ss: ss}
-	for t := first + 2*h; t <= last; t += h / 4 {
-		before := b.bytes(t-h) - a.bytes(t-2*h)
-		if before > 0 && c.bytes(t)-b.bytes(t-h) < growing*before {
-			return t - h/2, true // the queue that has built up is the path's own
-		}
-		if h < 4 {
-			break
-		}
-	}
-	return 0, false
-}
-
-// bucketEnd returns when a token bucket ran empty: the later of two lines that fit far
-// better than one, if it is the slower one.
-func bucketEnd(ss []sample, from time.Duration, p bulkPath) (time.Duration, bool) {
-	const (
-		slower  = 1.25 // by how much the later part must be slower
-		explain = 0.02 // share of the squared error that two lines may leave; saw teeth leave more
-	)
-	least := 2 * steadyTrips * p.rtt // of each side
-	i := sort.Search(len(ss), func(i int) bool { return ss[i].at >= from })
-	ss = ss[i:]
-	n := len(ss)
-	if n < 8 || ss[n-1].at-ss[0].at < 2*least {
-		return 0, false
-	}
-	at := func(i int) point {
-		return point{float64(ss[i].bytes-ss[0].bytes) / float64(p.packet), (ss[i].at - ss[0].at).Seconds()}
-	}
-	var whole line
-	head := make([]line, n+1)
-	for i := range ss {
-		head[i+1] = head[i].add(at(i))
-	}
-	whole = head[n]
-	var tail line
-	best, found := whole.residual()*explain, 0
-	for i := n - 1; i >= 4; i-- {
-		tail = tail.add(at(i))
-		if n-i < 4 || ss[n-1].at-ss[i].at < least || ss[i].at-ss[0].at < least {
-			continue
-		}
-		if head[i].slope()*slower > tail.slope() {
-			continue
-		}
-		if r := head[i].residual() + tail.residual(); r < best {
-			best, found = r, i
-		}
-	}
-	if found == 0 {
-		return 0, false
-	}
-	return ss[found].at + p.rtt, true
 }
 
 // readParts reads the mean rate from an instant on, and its error from parts of at least size.
@@ -255,144 +193,17 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 	} else {
 		// A queue that stands in spite of a loss may be what slow start has left, which drains.
 		drains := r.Cuts > 0 && r.sinks(p)
-		r.Enough = r.Spread <= steadyError && !r.Grows && !drains && total >= p.chance(r.Rate)
-		if !r.Enough { // it agrees with itself, and may still be far from where it goes
+		full := !r.Grows && !drains && total >= p.chance(r.Rate)
+		r.Enough = full && r.Spread <= steadyError
+		// Five times the noise is more than chance explains: then something else than strangers takes the rest.
+		others := min(p.strangers(r), 5*r.noise)
+		if r.Shared = others > steadyError && !r.Grows && (full || span >= sharedTime); r.Shared {
+			r.Spread = min(max(r.noise, others), maxSpread)
+			r.Enough = span >= sharedTime || full && p.lanes > 1 && r.Spread <= sharedMany
+		}
+		if !full || !r.Shared && !r.Enough { // it agrees with itself, and may still be far from where it goes
 			r.Spread = max(r.Spread, steadyUnsure)
 		}
 	}
 	return r
-}
-
-// chance returns how many bytes are to be seen of a flow whose link seems full. A loss of 1 in
-// n packets, on an empty path, holds a flow to a window of 2·√n packets (at a fall of 30 % a
-// loss). To tell that from a full link one has to see about 3n packets, so that there was a loss in them:
-// 3/4 of the square of the bandwidth-delay product. On a fat path that is more than anybody
-// would pay, so losses below 1 in 2,000 may be overlooked; and no more than 32 round trips are
-// waited for, because where that would be too few, losses would not make the flow much slower.
-func (p bulkPath) chance(rate float64) float64 {
-	const most, trips = 6000, 2 * steadyParts * steadyTrips
-	window := rate * p.rtt.Seconds() / float64(p.packet) / float64(max(p.lanes, 1))
-	want := min(window*window*3/4, most, trips*window) * float64(p.packet)
-	if p.lanes <= 1 { // of strangers a few round trips of a short path say nothing
-		want = max(want, min(rate*steadySecond, steadyBytes))
-	}
-	return want
-}
-
-// path notes what the sender saw of the path during the part that r was read from.
-func (r *steady) path(ss []sample, p bulkPath) {
-	late := r.From + r.Span*3/4
-	var sum, n time.Duration
-	var cuts int64
-	least := time.Duration(math.MaxInt64) // of the last quarter: a queue that slow start has left drains
-	for i, s := range ss {
-		if s.at < r.From || i == 0 {
-			continue
-		}
-		trips := max(int64((s.at-ss[i-1].at+p.rtt/2)/p.rtt), 1)
-		cuts += max(min(s.lost-ss[i-1].lost, int64(p.lanes)*trips), 0)
-		if s.rtt > 0 {
-			sum, n = sum+s.rtt-p.rtt, n+1
-			if s.at >= late {
-				least = min(least, s.rtt-p.rtt)
-			}
-		}
-	}
-	r.Cuts = int(cuts)
-	// Losses that come on at this pace must not empty the queue before as much time has
-	// passed again: each takes 30 % of its lane's window, each round trip gives back a packet.
-	window := float64(ss[len(ss)-1].window) * math.Pow(0.7, float64(cuts)/float64(p.lanes))
-	window += float64(r.Span) / float64(p.rtt) * float64(int64(p.lanes)*p.packet)
-	if n > 0 && window >= r.Rate*p.rtt.Seconds() {
-		r.Queue = max(min(sum/n, least), 0)
-	}
-	i := sort.Search(len(ss), func(i int) bool { return ss[i].at >= r.From })
-	grown := ss[len(ss)-1].window - ss[i].window
-	r.Grows = r.Cuts == 0 && !r.queued(p) && grown > steadyGrowth*int64(p.lanes)*p.packet
-}
-
-// swings reports whether the rates of the parts of r go with the lanes' windows. Where the
-// windows swing and the rates do not, the link is full, and its queue too short to be seen.
-func swings(rates []float64, ss []sample, r steady) bool {
-	if len(rates) < 2*steadyParts {
-		return true // of few parts nobody can tell
-	}
-	windows, weight := make([]float64, len(rates)), make([]float64, len(rates))
-	for i, s := range ss {
-		if s.at <= r.From || i == 0 {
-			continue
-		}
-		k := min(int(float64(s.at-r.From)/float64(r.Span)*float64(len(rates))), len(rates)-1)
-		windows[k] += float64(s.window)
-		weight[k]++
-	}
-	for i := range windows {
-		if weight[i] == 0 {
-			return true
-		}
-		windows[i] /= weight[i]
-	}
-	return deviation(rates) > steadySwing*deviation(windows)
-}
-
-// sinks reports whether as many losses as r saw would, in the long run, hold the lanes to
-// windows that do not fill the link, be it full now: slow start may have left a heap of packets
-// that takes a while to drain. In the long run a lane gains between two losses what it loses at one.
-func (r steady) sinks(p bulkPath) bool { return r.bears(p) < 0.8*r.Rate*p.rtt.Seconds() }
-
-// falls reports whether the windows are still far above where the losses that r saw will hold them.
-func (r steady) falls(p bulkPath) bool { return r.bears(p) < 0.5*r.Rate*p.rtt.Seconds() }
-
-// bears returns the window, in bytes and of all lanes, that as many losses as r saw bear in the long run.
-func (r steady) bears(p bulkPath) float64 {
-	trips := float64(r.Span) / float64(p.rtt)
-	return float64(p.packet) * float64(p.lanes*p.lanes) * trips / (0.3 * float64(r.Cuts))
-}
-
-// batchError returns the relative standard error of the mean of rates, as their batches say
-// for which it is the largest.
-func batchError(rates []float64) (worst float64) {
-	for len(rates) >= steadyParts {
-		worst = max(worst, deviation(rates)/math.Sqrt(float64(len(rates))))
-		half := make([]float64, 0, len(rates)/2)
-		for i := len(rates) % 2; i < len(rates); i += 2 { // of an odd number the oldest is left out
-			half = append(half, (rates[i]+rates[i+1])/2)
-		}
-		rates = half
-	}
-	return worst
-}
-
-// deviation returns the standard deviation of two or more numbers relative to their mean; 0 if
-// that is not positive.
-func deviation(v []float64) float64 {
-	var mean, sum float64
-	for _, x := range v {
-		mean += x / float64(len(v))
-	}
-	for _, x := range v {
-		sum += (x - mean) * (x - mean)
-	}
-	if !(mean > 0) {
-		return 0
-	}
-	return math.Sqrt(sum/float64(len(v)-1)) / mean
-}
-
-// A cursor interpolates between samples at instants that never fall.
-type cursor struct {
-	ss []sample
-	i  int
-}
-
-func (c *cursor) bytes(t time.Duration) float64 {
-	for c.i+1 < len(c.ss) && c.ss[c.i+1].at <= t {
-		c.i++
-	}
-	a := c.ss[c.i]
-	if t <= a.at || c.i+1 == len(c.ss) {
-		return float64(a.bytes)
-	}
-	b := c.ss[c.i+1]
-	return float64(a.bytes) + float64(b.bytes-a.bytes)*float64(t-a.at)/float64(b.at-a.at)
 }

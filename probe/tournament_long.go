@@ -2,13 +2,9 @@ package probe
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
-
-	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // Long probes load a link for round trips instead of packets: a bulk transfer says what
@@ -81,28 +77,6 @@ func (r *roster) long(number, round int64, from, to string) (m meeting, ok bool)
 	// Divided by k: all of mine have their turn before the peers move on. Added: they do not
 	// all meet the same one.
 	return meeting{a, theirs[(number/k+number%k)%int64(len(theirs))]}, true
-}
-
-// A longProbe is one that is due.
-type longProbe struct {
-	kind Kind
-	peer Peer
-	rate netmap.BytesPerSec // of the link, as trains read it
-	rtt  time.Duration
-	one  lanePoint // of a scheduled search: what is known of one lane,
-	line float64   // and of the link; 0 unknown
-}
-
-// cost returns how many bytes a long probe takes, about.
-func (l longProbe) cost() int64 {
-	c := max(bulkCost(l.rate, l.rtt), leastBulk)
-	switch l.kind {
-	case KindCapacity:
-		return min(c, maxBulkBytes/capacityCost) * capacityCost
-	case KindLogP:
-		return min(int64(float64(l.rate)*logpTime.Seconds()/2), logpBytes/2)
-	}
-	return min(c, maxBulkBytes)
 }
 
 // longs does long probes, one at a time, until ctx ends.
@@ -262,160 +236,4 @@ func (p *Prober) longTo(k Kind, site, preferred string) (longProbe, bool) {
 		best.one, best.line = p.rec.one(best.peer.Name)
 	}
 	return best, best.rate > 0
-}
-
-// doLong does a long probe under a lease, where it leaves the site.
-func (p *Prober) doLong(ctx context.Context, l longProbe) error {
-	cost := l.cost()
-	if p.cfg.HourlyCap > 0 && cost > p.cfg.HourlyCap/4 {
-		// Part of a bulk transfer says something, part of a LogP session nothing.
-		if l.kind == KindLogP {
-			return fmt.Errorf("logp of %d bytes: more than a quarter of the %d that are allowed in an hour", cost, p.cfg.HourlyCap)
-		}
-		cost = p.cfg.HourlyCap / 4
-	}
-	// A quarter of the cap is left for trains, which see changes.
-	if err := p.capped(cost + max(p.cfg.HourlyCap/4, 0)); err != nil {
-		return err
-	}
-	give, u := func(int64, netmap.BytesPerSec) {}, p.longUse(l)
-	if site := l.peer.site(); site != p.cfg.Self.site() {
-		var err error
-		if give, err = p.lease(ctx, site, request{use: u, cost: cost}); err != nil {
-			return err
-		}
-	}
-	bytes, _, err := p.long(ctx, l, p.most(l, u, cost), nil)
-	give(bytes, 0)
-	return err
-}
-
-// most returns how many bytes a bulk probe may take. Where the link is full it ends by itself,
-// after its cost about. Where losses decide, or several lanes get more than trains can see, it takes many
-// times that to know anything, and whoever begins with it pays less for slow starts. What exceeds the
-// allowance is a debt, which delays the next. What n losses tell of a rate is 0.5/√n, and at a loss of 0.1 % each costs
-// 1.3 MB, whoever sees it: 32 MiB read to 10 %, 64 MiB to 7 %, and both directions of a link of 85 Mbit/s save up 38 MB in 10 min.
-func (p *Prober) most(l longProbe, u use, cost int64) int64 {
-	burst := p.cfg.linkTerms().burstAt(float64(l.rate))
-	if u == first && l.kind == KindBandwidth {
-		burst *= firstPart
-	}
-	if l.kind == KindCapacity { // it goes on only while the lanes get more than trains have read, and half a search says nothing
-		burst *= 2
-	}
-	most := max(cost*3/2, int64(burst))
-	if p.cfg.HourlyCap > 0 {
-		most = min(most, p.cfg.HourlyCap/4)
-	}
-	return most
-}
-
-// longUse says which part of a link's budget a long probe draws on: the first of its kind over a
-// link as far as this host knows on the burst, so that a new grid is known soon. Where it would take
-// much of that, over a slow link, it must not: the first trains of hosts would wait for hours. A second opinion on
-// one that may have met others' packets is as good as the first.
-func (p *Prober) longUse(l longProbe) use {
-	cost := float64(l.cost())
-	if cost > float64(p.cfg.LinkBurst)/2 || cost > float64(l.rate)*bootstrapTime.Seconds()/6 {
-		return again
-	}
-	second := l.kind == KindBandwidth && p.rec.second(l.peer.Name)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.links[l.peer.site()]
-	if s != nil && (l.kind == KindBandwidth && (s.bulkedAt.IsZero() || second) || l.kind == KindCapacity && s.searchedAt.IsZero()) {
-		return first
-	}
-	return again
-}
-
-// long does a probe with this host's slot held, with at most so many bytes. It yields to an
-// exchange. progress may be nil. What was sent is charged and returned, as a link carries it.
-func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress func(string, int64)) (bytes int64, a Answer, err error) {
-	release, err := p.takeSlot(ctx)
-	if err != nil {
-		return 0, Answer{}, err
-	}
-	defer release()
-	ctx, stop := p.whileIdle(ctx)
-	defer stop()
-	if progress == nil {
-		progress = func(string, int64) {}
-	}
-	var sent atomic.Int64
-	tell, left := progress, p.left()
-	progress = func(step string, bytes int64) {
-		sent.Store(bytes)
-		tell(step, bytes)
-	}
-	more := func() bool { return !p.cfg.Busy() && sent.Load() < left }
-	if l.kind == KindLogP { // most is not for it: half a session is worth nothing
-		m, n, err := p.logp(ctx, l.peer, more, progress)
-		a.Bytes = n
-		if err == nil {
-			a.LogP = m.Points
-			p.cfg.RecordLogP(l.peer.site(), m.Simplify(logpTolerance))
-		}
-		return p.spent(l, a, err)
-	}
-	o := bulkOptions{lanes: 1, bytes: min(most, left), time: maxBulkTime, more: more, progress: progress}
-	if l.kind == KindCapacity {
-		o.lanes, o.one, o.line = maxLanes, l.one, l.line
-	}
-	res, err := p.bulk(ctx, l.peer, o)
-	a = Answer{Bytes: res.Bytes, Loss: &res.Loss}
-	if (res.Rate > 0 || res.Lanes > 0) && (err == nil || res.Enough) {
-		err = nil
-		a.Bandwidth, a.Spread, a.Capacity, a.Lanes = res.Rate, res.Spread, res.Capacity, res.Lanes
-		a.Notes = res.notes(l.kind)
-		for _, c := range res.Curve[:min(len(res.Curve), maxCurve)] {
-			a.Curve = append(a.Curve, LaneRate{Lanes: c.Lanes, Rate: netmap.BytesPerSec(c.Rate)})
-		}
-		if p.rec.bulk(l.peer.Name, res) {
-			p.Suspect(l.peer.Name)
-		}
-		p.mu.Lock()
-		if s := p.links[l.peer.site()]; s != nil {
-			s.bulked, s.bulkedAt = l.peer.Name, time.Now()
-			if l.kind == KindCapacity {
-				s.searchedAt = s.bulkedAt
-			}
-		}
-		p.mu.Unlock()
-	}
-	return p.spent(l, a, err)
-}
-
-// spent charges what a long probe has sent.
-func (p *Prober) spent(l longProbe, a Answer, err error) (int64, Answer, error) {
-	bytes := a.Bytes
-	if bytes > 0 {
-		bytes += a.Bytes/trainPayload*packetCost + sessionCost
-	}
-	p.charge(bytes)
-	if err == nil {
-		p.count(func(s *Stats) { s.Bulks++ })
-		p.cfg.Log.Debug("long probe", "kind", l.kind, "peer", l.peer.Name, "mbps", a.Bandwidth.Mbps(), "capacity", a.Capacity.Mbps(), "lanes", a.Lanes, "bytes", a.Bytes)
-	}
-	return bytes, a, err
-}
-
-// longDone says when the next of the kind may follow.
-func (p *Prober) longDone(l longProbe, err error) {
-	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacitySoon, KindLogP: logpEvery}[l.kind]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tally(err)
-	s := p.links[l.peer.site()]
-	if s == nil {
-		return
-	}
-	switch l.kind {
-	case KindBandwidth:
-		p.reschedule(&s.bulk, next, err)
-	case KindCapacity:
-		p.reschedule(&s.capacity, next, err)
-	case KindLogP:
-		p.reschedule(&s.logp, next, err)
-	}
 }
