@@ -43,6 +43,10 @@ type Agent struct {
 	spool    *spool
 	api      net.Listener
 	socket   net.PacketConn
+	listener net.Listener // nil: this host takes no TCP lanes
+	dialsTCP bool
+	segments bool // the UDP socket cuts what it is handed into packets (GSO)
+	lanes    *laneChooser
 	unlock   func()
 
 	advertise netip.AddrPort
@@ -54,14 +58,15 @@ type Agent struct {
 	guesses  guesser
 
 	predictions predictionCheck
+	plans       plans
 }
 
 // New puts an agent together. Nothing runs before [Agent.Run], but the socket is
-// bound and the directory locked: call Run or Close. Also when New fails, Options.Conn
-// and Options.API are closed.
+// bound and the directory locked: call Run or Close. Also when New fails, Options.Conn,
+// Options.Listener and Options.API are closed.
 func New(opts Options) (_ *Agent, err error) {
 	a := &Agent{
-		api: opts.API, socket: opts.Conn,
+		api: opts.API, socket: opts.Conn, listener: opts.Listener,
 		leave: make(chan struct{}), unlock: func() {},
 	}
 	defer func() {
@@ -105,8 +110,13 @@ func (a *Agent) Close() {
 	if a.endpoint != nil {
 		a.endpoint.Close()
 		a.endpoint.Run(context.Background()) // a closed endpoint's Run only cleans up
-	} else if a.socket != nil {
-		a.socket.Close()
+	} else {
+		if a.socket != nil {
+			a.socket.Close()
+		}
+		if a.listener != nil {
+			a.listener.Close()
+		}
 	}
 	a.release()
 }
@@ -160,10 +170,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() error { a.pools.run(ctx); return nil })
 	tasks.Go(func() error { a.switches.run(ctx); return nil })
 	tasks.Go(func() error { a.warn(ctx); return nil })
+	tasks.Go(func() error { a.coolLanes(ctx); return nil })
 	tasks.Go(func() error { return a.joinSeeds(ctx) })
 	a.log.Info("agent is up", "host", a.name, "site", a.opts.Identity.Settings.Site,
 		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())
 	err := tasks.Wait()
+	if _, err := a.saveExperience(); err != nil {
+		a.log.Warn("what was learnt of operations is not kept", "err", err)
+	}
 	if len(a.others()) > 0 {
 		if byeErr := a.sayGoodbye(memCtx); byeErr != nil {
 			a.log.Debug("the others are not told of this host's end", "err", byeErr)

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/packed"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/shuffle"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -24,7 +26,16 @@ func TestChunkOf(t *testing.T) {
 		}
 		return netmap.NewSnapshot(1, hosts, est)
 	}
-	whole := exchange.DefaultChunk(size)
+	pieces := func(size int64) func(hosts []string, _ plan.AlltoallSizes) (*plan.Plan, error) {
+		return func(hosts []string, _ plan.AlltoallSizes) (*plan.Plan, error) {
+			p, err := baseline.Ring(hosts, slices.Repeat([]int64{size}, len(hosts)))
+			if err == nil {
+				p.Algorithm = packed.Name
+			}
+			return p, err
+		}
+	}
+	const whole = 0 // as exchange.ChunkOf has it
 	for _, tc := range []struct {
 		name string
 		make func(hosts []string, sizes plan.AlltoallSizes) (*plan.Plan, error)
@@ -35,14 +46,20 @@ func TestChunkOf(t *testing.T) {
 		{"a wide pipe", baseline.AlltoallSimple, two(50*time.Millisecond, 1000*netmap.Mbps), whole},
 		{"4 flows share 100 kB", baseline.AlltoallSimple, two(50*time.Millisecond, 8*netmap.Mbps), 16 << 10},
 		{"4 flows share 1 kB", baseline.AlltoallSimple, two(5*time.Millisecond, 0.8*netmap.Mbps), 1 << 10},
+		{"small pieces, far", pieces(16 << 10), two(5*time.Millisecond, netmap.Mbps), 8 << 10},
+		{"pieces in a LAN", pieces(16 << 10), two(50*time.Microsecond, netmap.Mbps), whole},
 		{"hosts that take turns", shuffle.Shift, two(5*time.Millisecond, 0.8*netmap.Mbps), whole},
 	} {
 		p, err := tc.make(tc.snap.Names(), plan.AlltoallSizes{Uniform: size})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := chunkOf(p, tc.snap); got != tc.want {
-			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		want := tc.want
+		if want == whole {
+			want = exchange.ChunkOf(p)
+		}
+		if got := chunkOf(p, tc.snap); got != want {
+			t.Errorf("%s: %d, want %d", tc.name, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"connectrpc.com/connect"
@@ -30,7 +31,8 @@ type call struct {
 	timeout     float64
 	forming     float64
 	inline      bool
-	run         func(ctx context.Context, r *group.Rank, in group.Input) (*group.Result, error)
+	turn        *apiv1.Turn
+	group.Call
 }
 
 // An answer is what their responses have in common.
@@ -43,21 +45,10 @@ type answer struct {
 
 func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.AllgatherRequest]) (*connect.Response[apiv1.AllgatherResponse], error) {
 	m := req.Msg
-	w, err := newWish(m.Algorithm, m.PlanJson)
-	if err != nil {
-		return nil, err
-	}
-	if w.Algorithm != "" {
-		if _, err := planner.Named(plan.Allgather, w.Algorithm); err != nil {
-			return nil, connect.NewError(connect.CodeInvalidArgument, err)
-		}
-	}
 	a, err := s.operate(ctx, &call{
-		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(),
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
 		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
-		run: func(ctx context.Context, r *group.Rank, in group.Input) (*group.Result, error) {
-			return r.Allgather(ctx, in, w)
-		},
+		Call: group.Call{Collective: plan.Allgather, Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}},
 	})
 	if err != nil {
 		return nil, err
@@ -67,31 +58,19 @@ func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.Allg
 
 func (s *service) Alltoall(ctx context.Context, req *connect.Request[apiv1.AlltoallRequest]) (*connect.Response[apiv1.AlltoallResponse], error) {
 	m := req.Msg
-	w, err := newWish(m.Algorithm, m.PlanJson)
-	if err != nil {
-		return nil, err
-	}
+	c := group.Call{Collective: plan.Alltoall, Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}}
 	if o := m.Options; o != nil {
-		w.Options = group.Options{
+		c.Options = group.Options{
 			Sync: o.Sync, SyncBlock: int(o.SyncBlock), Within: o.Within, SyncStrict: o.SyncStrict, Fanout: int(o.Fanout),
 		}
 	}
-	if err := checkOptions(&w); err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	sizes := make([]int64, len(m.Sizes))
+	c.Sizes = make([]int64, len(m.Sizes))
 	for i, n := range m.Sizes {
-		if n > 1<<50 {
-			return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("a block of %d bytes for rank %d", n, i))
-		}
-		sizes[i] = int64(n)
+		c.Sizes[i] = int64(min(n, math.MaxInt64)) // what is too much is refused below
 	}
 	a, err := s.operate(ctx, &call{
-		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(),
-		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
-		run: func(ctx context.Context, r *group.Rank, in group.Input) (*group.Result, error) {
-			return r.Alltoall(ctx, in, sizes, w)
-		},
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
+		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult, Call: c,
 	})
 	if err != nil {
 		return nil, err
@@ -99,42 +78,88 @@ func (s *service) Alltoall(ctx context.Context, req *connect.Request[apiv1.Allto
 	return connect.NewResponse(&apiv1.AlltoallResponse{Data: a.data, Spool: a.spool, Sizes: a.sizes, Report: a.report}), nil
 }
 
-// newWish returns what a request asks for.
-func newWish(algorithm string, plan []byte) (group.Wish, error) {
-	w := group.Wish{Algorithm: algorithm}
-	if algorithm == "auto" {
+func (s *service) Broadcast(ctx context.Context, req *connect.Request[apiv1.BroadcastRequest]) (*connect.Response[apiv1.BroadcastResponse], error) {
+	m := req.Msg
+	a, err := s.operate(ctx, &call{
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
+		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
+		Call: group.Call{Collective: group.Broadcast, Root: int(m.Root), Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.BroadcastResponse{Data: a.data, Spool: a.spool, Size: a.sizes[m.Root], Report: a.report}), nil
+}
+
+func (s *service) Barrier(ctx context.Context, req *connect.Request[apiv1.BarrierRequest]) (*connect.Response[apiv1.BarrierResponse], error) {
+	m := req.Msg
+	a, err := s.operate(ctx, &call{
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, turn: m.Turn, timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds,
+		Call: group.Call{Collective: group.Barrier},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.BarrierResponse{Report: a.report}), nil
+}
+
+// check refuses what needs no group to be seen.
+func (c *call) check() error {
+	w := &c.Wish
+	if w.Algorithm == planner.Auto {
 		w.Algorithm = "" // two spellings of one wish: ranks that mix them do not disagree
 	}
-	switch {
-	case len(plan) == 0:
-		return w, nil
-	case w.Algorithm != "":
-		return w, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("algorithm %q and a plan: give one of the two", algorithm))
-	case len(plan) > group.MaxPlan:
-		return w, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("plan of %d bytes: at most %d", len(plan), group.MaxPlan))
+	if len(w.Plan) == 0 {
+		w.Plan = nil
 	}
-	w.Plan = plan
-	return w, nil
+	switch {
+	case w.Plan != nil && w.Algorithm != "":
+		return fmt.Errorf("algorithm %q and a plan: give one of the two", w.Algorithm)
+	case len(w.Plan) > group.MaxPlan:
+		return fmt.Errorf("plan of %d bytes: at most %d", len(w.Plan), group.MaxPlan)
+	}
+	for i, n := range c.Sizes {
+		if n > 1<<50 {
+			return fmt.Errorf("a block of %d bytes for rank %d", n, i)
+		}
+	}
+	switch {
+	case c.Collective == plan.Alltoall:
+		return checkOptions(w)
+	case w.Algorithm != "":
+		_, err := planner.Named(plan.Allgather, w.Algorithm)
+		return err
+	}
+	return nil
 }
 
 // operate runs one operation of a rank, which joins for it if it has not.
 func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
 	limit, err := duration("timeout", c.timeout)
+	if err == nil {
+		if wrong := c.check(); wrong != nil {
+			err = connect.NewError(connect.CodeInvalidArgument, wrong)
+		}
+	}
+	ss, none := s.session(c.job, c.rank)
+	if ss != nil && c.turn != nil {
+		defer ss.turns.over(c.turn.Number) // however it ends
+	}
 	if err != nil {
 		return nil, err
 	}
 	begun := time.Now()
-	ss, err := s.session(c.job, c.rank)
-	once := err != nil
+	once := ss == nil
 	if once {
 		if c.ranks == 0 {
-			return nil, err
+			return nil, none
 		}
 		if ss, err = s.joinOnce(ctx, c, limit); err != nil {
 			return nil, err
 		}
 		defer s.end(c.job, c.rank, ss)
 		c.inline = true // the file would be gone before the client could open it
+		c.turn = nil
 	}
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -151,9 +176,10 @@ func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
 	if f, ok := in.(*spooledInput); ok {
 		defer f.remove()
 	}
+	c.In = in
 	op, done := ss.operation(ctx)
 	defer done()
-	res, err := c.run(op, ss.rank, in)
+	res, err := ss.run(op, c)
 	if err != nil {
 		// When the call ended the group, this rank is told what all the others are.
 		var f *group.Failure
@@ -163,7 +189,7 @@ func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
 		return nil, apiError(err)
 	}
 	defer res.Release()
-	return reply(res, c.inline)
+	return reply(res, c)
 }
 
 // joinOnce joins for one call, whose limit bounds the wait for the others as well. It is
@@ -183,12 +209,12 @@ func (s *service) joinOnce(ctx context.Context, c *call, limit time.Duration) (*
 	return ss, nil
 }
 
-func reply(res *group.Result, inline bool) (*answer, error) {
+func reply(res *group.Result, c *call) (*answer, error) {
 	a := &answer{report: report(res)}
 	for _, n := range res.Sizes {
 		a.sizes = append(a.sizes, uint64(n))
 	}
-	if !inline {
+	if !c.inline && (c.turn == nil || len(res.Data) > int(min(c.turn.InlineLimit, maxInlineResult))) {
 		a.spool = res.Path
 		return a, nil
 	}
@@ -207,6 +233,7 @@ func report(res *group.Result) *apiv1.Report {
 		BytesReceived: uint64(p.Received), BytesSent: uint64(p.Sent),
 		Hosts: uint32(p.Hosts), Ranks: uint32(p.Ranks), MapEpoch: p.Epoch,
 		PlanSeconds: p.Cost.Seconds(), PredictedSeconds: p.Predicted.Seconds(), PlanGiven: p.Given,
+		PlanReason: p.Reason, PlanCached: p.Cached,
 	}
 	for _, peer := range p.Peers {
 		r.Peers = append(r.Peers, &apiv1.PeerTraffic{

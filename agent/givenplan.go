@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -15,8 +16,9 @@ const (
 	// maxAlgorithm bounds the name that a given plan has for its algorithm: it goes into
 	// every report.
 	maxAlgorithm = 64
-	// maxPredicted bounds the transfers of a given plan that is simulated before it runs.
-	maxPredicted = 20_000
+	// maxPredicted bounds the transfers of a given plan that is forecast before it runs: they take some
+	// tenths of a second.
+	maxPredicted = 200_000
 )
 
 // givenPlan returns the plan that the ranks of r have brought, with its hosts in the order of
@@ -65,11 +67,11 @@ func predict(p *planner.Problem, g *plan.Plan, info *group.Planned) error {
 	if p.Tree, err = pools.Build(p.Snapshot, pools.Config{}); err != nil {
 		return err
 	}
-	s, err := planner.Assess(planner.Algorithm{Name: g.Algorithm, Timed: true}, p, g, int64(exchange.DefaultChunk(p.LargestBlock())))
+	bound, forecast, err := planner.Forecast(p, g, int64(exchange.DefaultChunk(p.LargestBlock())))
 	if err != nil {
 		return err
 	}
-	info.Bound, info.Predicted = seconds(s.Bound.Seconds), seconds(s.Sim.Makespan)
+	info.Bound, info.Predicted = seconds(bound.Seconds), seconds(forecast)
 	return nil
 }
 
@@ -102,6 +104,15 @@ func arrange(g *plan.Plan, hosts []string) error {
 	if g.Matrix != nil {
 		g.Matrix = matrix
 	}
+	for i := range g.Cuts {
+		c := &g.Cuts[i]
+		if c.Origin = at[c.Origin]; c.Dest != plan.All {
+			c.Dest = at[c.Dest]
+		}
+	}
+	slices.SortFunc(g.Cuts, func(a, b plan.Cut) int {
+		return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Dest, b.Dest))
+	})
 	for i := range g.Transfers {
 		t := &g.Transfers[i]
 		t.Src, t.Dst = at[t.Src], at[t.Dst]
@@ -119,13 +130,13 @@ func arrange(g *plan.Plan, hosts []string) error {
 func fits(g *plan.Plan, r group.Request) error {
 	for o, from := range r.Hosts {
 		if r.Collective != plan.Alltoall {
-			if has, want := g.Size(plan.Block{Origin: o, Dest: plan.All}), r.Sizes[o]; has != want {
+			if has, want := g.Whole(plan.Block{Origin: o, Dest: plan.All}), r.Sizes[o]; has != want {
 				return fmt.Errorf("it has %d bytes from host %s, whose ranks have %d: make it for these sizes", has, from, want)
 			}
 			continue
 		}
 		for d, to := range r.Hosts {
-			if has, want := g.Size(plan.Block{Origin: o, Dest: d}), r.Matrix[o][d]; o != d && has != want {
+			if has, want := g.Whole(plan.Block{Origin: o, Dest: d}), r.Matrix[o][d]; o != d && has != want {
 				return fmt.Errorf("it has %d bytes from host %s for host %s, the ranks have %d: make it for these sizes", has, from, to, want)
 			}
 		}

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
@@ -42,12 +44,21 @@ func (a *Agent) openNetwork() error {
 			return err
 		}
 	}
+	if _, ok := a.socket.(*net.UDPConn); ok {
+		a.segments = CheckSegmentation() == nil
+	}
 	reset, err := a.opts.Identity.StatelessReset()
 	if err != nil {
 		return err
 	}
+	var dial func(context.Context, net.Addr, string) (net.Conn, error)
+	if dial, err = a.openTCP(); err != nil {
+		return err
+	}
 	a.endpoint, err = lane.New(lane.Config{
 		Conn:           a.socket,
+		Listener:       a.listener,
+		DialTCP:        dial,
 		OpenSocket:     a.opts.OpenSocket,
 		Credentials:    a.opts.Identity.Credentials(),
 		StatelessReset: reset,
@@ -66,6 +77,27 @@ func (a *Agent) openNetwork() error {
 	return err
 }
 
+// openTCP listens for TCP lanes, and returns what dials them, nil if none are to be.
+func (a *Agent) openTCP() (dial func(context.Context, net.Addr, string) (net.Conn, error), err error) {
+	if a.opts.Lane == LaneQUIC || a.listener == nil && a.opts.Conn != nil {
+		return nil, nil
+	}
+	if a.listener == nil {
+		a.listener, err = a.opts.openListener(a.socket.LocalAddr())
+	}
+	switch {
+	case err == nil:
+	case a.opts.Lane == LaneTCP:
+		return nil, fmt.Errorf("TCP lanes: %w; free the port, or choose another with --bind", err)
+	default:
+		a.log.Warn("no TCP lanes to this host: all data come over QUIC", "err", err)
+		a.listener = nil
+	}
+	a.dialsTCP = true
+	from, _ := netip.ParseAddrPort(a.opts.Identity.Settings.Bind)
+	return lane.DialTCP(from.Addr()), nil
+}
+
 func (a *Agent) openMembership() error {
 	id := a.opts.Identity
 	advertise, err := a.opts.advertised(a.endpoint.Addr())
@@ -81,7 +113,7 @@ func (a *Agent) openMembership() error {
 		Name:      a.name,
 		Advertise: advertise,
 		Keys:      id.GossipKeys,
-		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now(), Switches: treeDigest(a.opts.Switches)},
+		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now(), Switches: treeDigest(a.opts.Switches), TCP: a.listener != nil},
 		Peers:     peers,
 		Save:      membership.SaveTo(id.PeersPath()),
 		Log:       a.log,
@@ -149,35 +181,45 @@ func (a *Agent) openMap() error {
 
 func (a *Agent) openGroups() error {
 	watch := &observer{self: a.name, labels: a.sites, take: a.prober.Observe}
+	a.openLanes()
 	var err error
 	a.engine, err = exchange.New(exchange.Config{
-		Self:    a.name,
-		Open:    exchange.OpenOver(a.endpoint),
-		Path:    a.path,
-		Observe: watch.observe,
-		Site:    watch.site,
-		Log:     a.log,
+		Self: a.name,
+		Open: a.lanes.open,
+		Path: a.path,
+		Observe: func(s exchange.Sample) {
+			if a.lanes.observe(s) {
+				watch.observe(s)
+			}
+		},
+		Site: watch.site,
+		Log:  a.log,
 	})
 	if err != nil {
 		return err
 	}
 	a.endpoint.HandleStreams(lane.StreamData, a.engine.AcceptLane)
+	a.endpoint.HandleTCPStreams(lane.StreamData, a.engine.AcceptTCP)
 	a.groups = group.New(group.Config{
 		Self: a.name,
 		Open: func(ctx context.Context, host string) (group.Stream, error) {
 			return a.endpoint.Open(ctx, host, 0, lane.StreamGroup)
 		},
-		Members: a.alive,
-		Plan:    a.plan,
-		Run:     a.run,
-		Alloc:   a.spool.alloc,
-		Latency: a.latencyFrom,
+		Members:  a.alive,
+		Plan:     a.plan,
+		Finished: a.finished,
+		Run:      a.run,
+		Alloc:    a.spool.alloc,
+		Tree:     a.tree,
+		Latency:  a.latencyFrom,
 		Heard: func(host string) uint64 {
 			s, _ := a.endpoint.Stats(host)
 			return s.PacketsReceived
 		},
 		Log: a.log,
 	})
+	a.openExperience()
+	a.endpoint.HandleStreams(lane.StreamTune, a.serveTune)
 	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
 		a.groups.Serve(s.Peer.Name, s)
 	})

@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe"
 )
@@ -26,6 +28,13 @@ type Options struct {
 	// that holds each flow tells flows by their sockets. Nil binds a port that is free, at the
 	// address of Identity.Settings.Bind; where Conn is given, all lanes share that.
 	OpenSocket func() (net.PacketConn, error)
+	// Lane says over what the data of exchanges go: LaneQUIC, LaneTCP, or LaneAuto, which chooses
+	// for each host by what is measured. Empty means LaneAuto. With LaneQUIC the agent listens on no
+	// TCP port.
+	Lane string
+	// Listener takes the TCP lanes of others; the agent owns it. Nil listens at the number of the
+	// UDP port, or, where Conn is given, takes and dials none.
+	Listener net.Listener
 	// Advertise is where other agents reach this one. Zero means
 	// Identity.Settings.Advertise, or else the socket's own address, or else, where the
 	// socket listens on every address, the one that leads to the seeds.
@@ -94,6 +103,12 @@ func (o *Options) complete() error {
 			return fmt.Errorf("the switch tree of this site has %d bytes, at most %d fit", len(o.Switches), maxTreeBytes)
 		}
 	}
+	if o.Lane == "" {
+		o.Lane = LaneAuto
+	}
+	if !slices.Contains(LaneModes(), o.Lane) {
+		return fmt.Errorf("lanes over %q: want one of %s", o.Lane, strings.Join(LaneModes(), ", "))
+	}
 	if o.MapWait < 0 {
 		return fmt.Errorf("wait for the map of %v: want 0 (10 s) or more", o.MapWait)
 	}
@@ -124,6 +139,15 @@ func openSocket(bind string) (net.PacketConn, error) {
 		return nil, fmt.Errorf("socket on %s: %w; choose another with --bind", bind, err)
 	}
 	return conn, nil
+}
+
+// openListener listens for TCP lanes where the UDP socket is bound.
+func (o *Options) openListener(socket net.Addr) (net.Listener, error) {
+	udp, ok := socket.(*net.UDPAddr)
+	if !ok {
+		return nil, fmt.Errorf("no TCP port beside socket address %v", socket)
+	}
+	return lane.ListenTCP(udp.String())
 }
 
 // openFurther binds a free UDP port at the address that the identity says.

@@ -3,7 +3,6 @@ package agent
 import (
 	"time"
 
-	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -12,18 +11,35 @@ import (
 // a queue empties faster than anyone can tell.
 const minPathRTT = 2 * time.Millisecond
 
-// path is what the map knows of the way to host, for the engine.
+// path is what the map knows of the way to host, for the engine. It speaks of QUIC's flows: over TCP the
+// kernel's congestion control is left alone, which paces (BBR) and finds its own window.
 func (a *Agent) path(host string) exchange.Path {
+	if c, _ := a.lanes.use(host); c.kind == LaneTCP {
+		return exchange.Path{}
+	}
 	e, _ := a.believedEstimate(a.name, host)
+	return pathOf(e)
+}
+
+// pathOf returns what e says of a path. Where several flows have not been measured, they are taken to get
+// what trains read of the link: it may be shared or hold each flow, and then they get less, and the
+// engine sees it.
+func pathOf(e netmap.Estimate) exchange.Path {
 	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
 		return exchange.Path{}
 	}
-	// In an allgather all hosts of a site send over its links at once.
-	flows := 1
-	for _, m := range a.members.Members() {
-		if m.Name != a.name && m.State == membership.Alive && m.Site == a.opts.Identity.Settings.Site {
-			flows++
-		}
+	p := exchange.Path{RTT: 2 * e.Latency, Rate: e.Bandwidth}
+	switch {
+	case e.Has(netmap.FieldCapacity):
+		p.Capacity = e.Capacity
+	case e.Has(netmap.FieldLine):
+		p.Capacity = e.Line
 	}
-	return exchange.Path{RTT: 2 * e.Latency, Rate: e.Bandwidth, Flows: flows}
+	if e.Has(netmap.FieldLanes) && e.Source >= netmap.SourceProbed {
+		p.Knee = e.Lanes
+	}
+	if e.Has(netmap.FieldLoss) {
+		p.Loss = e.Loss
+	}
+	return p
 }

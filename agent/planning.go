@@ -16,9 +16,15 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// plan makes the plan of one operation from one snapshot, or takes the one that the ranks
-// have brought, and cuts it into parts: the coordinator's share of group.Config.
+// plan makes the plan of one operation from one snapshot, or takes one that is kept, or the one that
+// the ranks have brought, and cuts it into parts: the coordinator's share of group.Config.
 func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Planned, error) {
+	begun := time.Now()
+	id := exchangeID(r.Group, r.Seq)
+	if parts, info, ok := a.planKept(id, r, begun); ok {
+		info.Cost = time.Since(begun)
+		return parts, info, nil
+	}
 	var snap *netmap.Snapshot
 	var mapErr error
 	if r.Plan != nil {
@@ -27,12 +33,12 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 	} else {
 		snap, mapErr = a.waitForMap(ctx, r.Hosts)
 	}
-	begun := time.Now()
-	made, info, err := planOver(a.shape(snap.Hosts()), snap, mapErr, r)
+	begun = time.Now()
+	d, err := decide(a.shape(snap.Hosts()), snap, mapErr, r, a.plans.factor(begun))
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	parts, err := exchange.Split(made, exchangeID(r.Group, r.Seq), chunkOf(made, snap), nil)
+	parts, err := exchange.Split(d.plan, id, chunkOf(d.plan, snap), nil)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
@@ -40,8 +46,11 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 	for i, p := range parts {
 		encoded[i] = p.AppendTo(nil)
 	}
-	info.Cost = time.Since(begun)
-	return encoded, info, nil
+	if d.selection != nil {
+		a.keep(id, r, d, encoded, snap, begun)
+	}
+	d.info.Cost = time.Since(begun)
+	return encoded, d.info, nil
 }
 
 // exchangeID names operation seq of a group on the lanes.
@@ -53,20 +62,15 @@ func exchangeID(id group.ID, seq uint64) exchange.ID {
 	return x
 }
 
-// What an operation without an algorithm runs: an allgather the first, or what the simulator
-// finds fastest where switch trees are declared, an alltoall that always
-// (see maxCompared); and without a map the others, which need none.
+// What an operation without an algorithm runs where there is no map: what needs none.
 const (
-	allgatherDefault  = "min3"
 	allgatherFallback = "ring"
 	alltoallFallback  = "shift"
 )
 
-// maxCompared is over how many hosts the simulator compares all alltoalls: 20 take 0.03 s,
-// 48 take 0.3 s, 96 take 2 s (one core), and it grows faster than the square of the hosts.
-// Beyond, the plan is what suits most: aapc on one switch, between pools group-shuffle,
-// which bounds how many partners a host has at a time.
-const maxCompared = 64
+// maxCompared is over how many hosts all algorithms are compared: the time that takes grows faster
+// than the square of the hosts. Beyond, the plan is what suits most (see large).
+const maxCompared = 128
 
 // A shape is what is known of how hosts hang together.
 type shape struct {
@@ -84,76 +88,123 @@ func (a *Agent) shape(hosts []netmap.Host) shape {
 	return sh
 }
 
-// planOver plans r over snap and the shape of its hosts. Without a complete map
-// (mapErr) the default gives way to the fallback; an algorithm that was asked for by name does not.
+// A decision is a plan that has been verified, and what led to it.
+type decision struct {
+	plan      *plan.Plan
+	info      group.Planned
+	selection *planner.Selection // nil without a map, and for a plan that the ranks have brought
+	class     planner.Class      // with a selection
+}
+
+// planOver is decide without experience.
 func planOver(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request) (*plan.Plan, group.Planned, error) {
+	d, err := decide(sh, snap, mapErr, r, nil)
+	return d.plan, d.info, err
+}
+
+// problemOf is what r asks for, without a map.
+func problemOf(r group.Request) (*planner.Problem, error) {
 	options, err := tuning(r.Options)
+	return &planner.Problem{Collective: r.Collective, Sizes: r.Sizes, Alltoall: alltoallSizes(r.Matrix), Options: options}, err
+}
+
+// completeProblem is problemOf r over snap, which is complete, and the shape of its hosts.
+func completeProblem(sh shape, snap *netmap.Snapshot, r group.Request) (*planner.Problem, error) {
+	p, err := problemOf(r)
 	if err != nil {
-		return nil, group.Planned{}, err
+		return nil, err
 	}
-	p := &planner.Problem{Collective: r.Collective, Snapshot: snap, Sizes: r.Sizes, Alltoall: alltoallSizes(r.Matrix), Options: options}
-	switch {
-	case r.Plan != nil:
-		return givenPlan(p, mapErr, r)
-	case mapErr != nil:
-		return blindPlan(p, mapErr, r.Algorithm)
-	}
+	p.Snapshot = snap
 	if p.Tree = sh.tree; p.Tree == nil {
 		if p.Tree, err = pools.Build(snap, pools.Config{}); err != nil {
-			return nil, group.Planned{}, err
+			return nil, err
 		}
 	}
-	if err := p.Declare(sh.switches...); err != nil {
-		return nil, group.Planned{}, err
-	}
-	c, err := choose(p, r.Algorithm)
+	return p, p.Declare(sh.switches...)
+}
+
+// decide plans r over snap and the shape of its hosts. Without a complete map
+// (mapErr) the default gives way to the fallback; an algorithm that was asked for by name does not.
+// factor, if not nil, corrects what is expected of algorithms.
+func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, factor func(planner.Class, string) float64) (d decision, err error) {
+	p, err := problemOf(r)
 	if err != nil {
-		return nil, group.Planned{}, err
+		return d, err
+	}
+	p.Snapshot = snap
+	switch {
+	case r.Plan != nil:
+		d.plan, d.info, err = givenPlan(p, mapErr, r)
+		return d, err
+	case mapErr != nil:
+		d.plan, d.info, err = blindPlan(p, mapErr, r.Algorithm)
+		return d, err
+	}
+	if p, err = completeProblem(sh, snap, r); err != nil {
+		return d, err
+	}
+	d.class = planner.ClassOf(p)
+	var advice planner.Advice
+	if factor != nil {
+		advice.Factor = func(algorithm string) float64 { return factor(d.class, algorithm) }
+	}
+	c, err := choose(p, r.Algorithm, advice)
+	if err != nil {
+		return d, err
 	}
 	name := c.Algorithm.Name
 	rules := plan.Rules{Chunked: !c.Algorithm.Timed}
-	if name == allgatherDefault {
+	if name == "min3" || name == "packed" {
 		rules.Pools = p.Clusters()
 	}
 	if err := plan.Verify(c.Plan, rules); err != nil {
-		return nil, group.Planned{}, fmt.Errorf("%s made a plan that is wrong: %w", name, err)
+		return d, fmt.Errorf("%s made a plan that is wrong: %w", name, err)
 	}
-	return c.Plan, group.Planned{
+	d.plan, d.selection = c.Plan, c
+	d.info = group.Planned{
 		Algorithm: name,
 		Epoch:     snap.Epoch(),
 		Bound:     seconds(c.Bound.Seconds),
-		Predicted: seconds(c.Sim.Makespan),
-	}, nil
+		Predicted: seconds(c.Taken.Predicted()),
+		Reason:    c.Reason(),
+	}
+	return d, nil
 }
 
-// choose makes the plan of the named algorithm, or of the default.
-func choose(p *planner.Problem, name string) (*planner.Choice, error) {
+// choose makes the plan of the named algorithm, or of the one that is expected to be the fastest.
+func choose(p *planner.Problem, name string, advice planner.Advice) (*planner.Selection, error) {
 	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
 	if name == "" || name == planner.Auto {
-		switch {
-		case p.Collective != plan.Alltoall && p.Topology == nil && len(p.LANs) == 0:
-			name = allgatherDefault
-		case p.Snapshot.N() <= maxCompared:
-			return planner.Choose(p, chunk, nil)
-		case p.Collective != plan.Alltoall && p.Topology != nil:
-			name = "lr3"
-		case p.Collective != plan.Alltoall:
-			name = "min3+ring"
-		case len(p.Tree.Leaves()) == 1:
-			name = "aapc"
-		default:
-			name = "group-shuffle"
+		if p.Snapshot.N() <= maxCompared {
+			return planner.Select(p, chunk, advice)
 		}
+		name = large(p)
 	}
 	alg, err := planner.Named(p.Collective, name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := planner.Schedule(alg, p, chunk)
+	c, err := planner.SelectNamed(alg, p, chunk, advice)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
-	return &planner.Choice{Algorithm: alg, Scheduled: s, Of: 1}, nil
+	return c, nil
+}
+
+// large names the algorithm for more hosts than are compared: on one switch tree the ones
+// that are optimal there, between pools one that looks at links, and for an alltoall one that
+// bounds how many partners a host has at a time.
+func large(p *planner.Problem) string {
+	one := len(p.Clusters()) == 1
+	switch {
+	case p.Collective != plan.Alltoall && one:
+		return "lr3"
+	case p.Collective != plan.Alltoall:
+		return "packed"
+	case one:
+		return "aapc"
+	}
+	return "group-shuffle"
 }
 
 // blindPlan plans p without a map, which lacks what mapErr says.

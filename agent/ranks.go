@@ -110,7 +110,7 @@ func (s *service) join(ctx context.Context, job string, rank, ranks uint32, opts
 	if err != nil {
 		return nil, err
 	}
-	ss := &session{rank: r}
+	ss := newSession(r)
 	s.mu.Lock()
 	s.ranks[rankKey{job, rank}] = ss
 	s.mu.Unlock()
@@ -125,13 +125,7 @@ func (s *service) end(job string, rank uint32, ss *session) {
 	}
 	s.mu.Unlock()
 	ss.rank.Leave("its client ended or was killed")
-	ss.mu.Lock()
-	old := ss.input
-	ss.input, ss.ended = nil, true
-	ss.mu.Unlock()
-	if old != nil {
-		old.remove()
-	}
+	ss.end()
 }
 
 func (s *service) session(job string, rank uint32) (*session, error) {
@@ -157,6 +151,16 @@ func (s *service) Fail(_ context.Context, req *connect.Request[apiv1.FailRequest
 	}
 	ss.rank.Fail(req.Msg.Cause)
 	return connect.NewResponse(&apiv1.FailResponse{}), nil
+}
+
+// Cancel implements the service.
+func (s *service) Cancel(_ context.Context, req *connect.Request[apiv1.CancelRequest]) (*connect.Response[apiv1.CancelResponse], error) {
+	ss, err := s.session(req.Msg.Job, req.Msg.Rank)
+	if err != nil {
+		return nil, err
+	}
+	ss.rank.Cancel(errCancelled)
+	return connect.NewResponse(&apiv1.CancelResponse{}), nil
 }
 
 func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolRequest]) (*connect.Response[apiv1.SpoolResponse], error) {

@@ -39,6 +39,7 @@ func (a *Agent) newService(ctx context.Context) http.Handler {
 	s := &service{a: a, ctx: ctx, ranks: make(map[rankKey]*session)}
 	mux := http.NewServeMux()
 	mux.Handle(apiv1connect.NewAgentServiceHandler(s, connect.WithReadMaxBytes(maxRequest)))
+	mux.Handle(apiv1connect.NewPlannerServiceHandler(s, connect.WithReadMaxBytes(maxRequest)))
 	mux.HandleFunc("GET /metrics", s.metrics)
 	return mux
 }
@@ -64,6 +65,10 @@ func (s *service) Status(context.Context, *connect.Request[apiv1.StatusRequest])
 	r.MapBytesSent, r.MapBytesReceived = a.mapSync.Bytes()
 	r.Prediction = a.predictions.test(k, time.Now())
 	r.Warnings = a.Warnings()
+	r.LaneMode, r.Lanes, r.UdpSegmentation = a.opts.Lane, a.laneStates(), a.segments
+	if a.listener != nil {
+		r.TcpAddress = a.listener.Addr().String()
+	}
 	for _, g := range a.groups.Status() {
 		gs := &apiv1.GroupStatus{Job: g.Job, Ranks: uint32(g.Ranks), State: g.State}
 		for _, rank := range g.LocalRanks {
@@ -146,7 +151,7 @@ func (s *service) Map(_ context.Context, req *connect.Request[apiv1.MapRequest])
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: uint32(measured), PairsTotal: uint32(total)}), nil
+	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: uint32(measured), PairsTotal: uint32(total), Lanes: s.a.laneStates()}), nil
 }
 
 func (s *service) Leave(context.Context, *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {

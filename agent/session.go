@@ -4,31 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
 )
 
+// maxInputs is how many spooled inputs of a rank wait for their operations: those that can be
+// under way, and one for a client that has left one unused.
+const maxInputs = group.MaxUnderWay + 1
+
 // A session is one rank of a local client, from Join until its stream ends.
 type session struct {
-	rank *group.Rank
+	rank  *group.Rank
+	turns turns
 
-	mu    sync.Mutex // guards the fields below
-	ended bool       // no input is taken any more
-	input *spooledInput
+	mu     sync.Mutex // guards the fields below
+	ended  bool       // no input is taken any more
+	inputs []*spooledInput
 }
 
-// putInput replaces the spooled input, whose file goes. It reports whether the session
-// still lasts; if not, in is the caller's to remove.
+func newSession(r *group.Rank) *session { return &session{rank: r, turns: newTurns()} }
+
+// putInput adds a spooled input. Where there are too many, the file of the oldest goes. It
+// reports whether the session still lasts; if not, in is the caller's to remove.
 func (ss *session) putInput(in *spooledInput) bool {
 	ss.mu.Lock()
 	if ss.ended {
 		ss.mu.Unlock()
 		return false
 	}
-	old := ss.input
-	ss.input = in
+	ss.inputs = append(ss.inputs, in)
+	var old *spooledInput
+	if len(ss.inputs) > maxInputs {
+		old, ss.inputs = ss.inputs[0], slices.Delete(ss.inputs, 0, 1)
+	}
 	ss.mu.Unlock()
 	if old != nil {
 		old.remove()
@@ -36,16 +47,28 @@ func (ss *session) putInput(in *spooledInput) bool {
 	return true
 }
 
-// takeInput hands over the spooled input, which is then the caller's to remove.
+// takeInput hands over a spooled input, which is then the caller's to remove.
 func (ss *session) takeInput(path string) (*spooledInput, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.input == nil || ss.input.f.Name() != path {
+	i := slices.IndexFunc(ss.inputs, func(in *spooledInput) bool { return in.f.Name() == path })
+	if i < 0 {
 		return nil, fmt.Errorf("spool file %q was not made for this rank: ask Spool for one before each operation", path)
 	}
-	in := ss.input
-	ss.input = nil
+	in := ss.inputs[i]
+	ss.inputs = slices.Delete(ss.inputs, i, i+1)
 	return in, nil
+}
+
+// end takes no further inputs, and removes those that are left.
+func (ss *session) end() {
+	ss.mu.Lock()
+	left := ss.inputs
+	ss.inputs, ss.ended = nil, true
+	ss.mu.Unlock()
+	for _, in := range left {
+		in.remove()
+	}
 }
 
 // contribution returns what a request contributes: the spool file, or data if there is none.
@@ -72,8 +95,9 @@ const hangupGrace = 200 * time.Millisecond
 // Why a rank gives up: the client took back one call and holds on to its rank, or had
 // set it a deadline.
 var (
-	errHungUp   = errors.New("its client cancelled the call")
-	errDeadline = errors.New("its client's deadline has passed")
+	errHungUp    = errors.New("its client cancelled the call")
+	errCancelled = errors.New("its client cancelled an operation")
+	errDeadline  = errors.New("its client's deadline has passed")
 )
 
 // operation returns the context of one operation for the call whose context is ctx. A

@@ -17,9 +17,13 @@ func tuning(o group.Options) (planner.Options, error) {
 	p := planner.Options{
 		Links:  min3.Shared, // real links are
 		AAPC:   phase.Options{Sync: phase.Receiver, Block: o.SyncBlock, Strict: o.SyncStrict},
+		Tuned:  o.Sync == "" && o.Within == "" && o.SyncBlock == 0 && !o.SyncStrict,
 		Fanout: o.Fanout,
 	}
 	var err error
+	if o.Sync == "" && o.Within == "" && p.AAPC == (phase.Options{Sync: phase.Receiver}) {
+		p.AAPC.Sync = phase.Auto
+	}
 	if o.Sync != "" {
 		if p.AAPC.Sync, err = phase.ParseSync(o.Sync); err != nil {
 			return p, err

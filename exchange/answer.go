@@ -61,7 +61,7 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 	case frameHave:
 		return x.had(p, f)
 	case frameGot:
-		return x.got(p, l, int64(f.number))
+		return x.got(p, l, int64(f.number), time.Duration(f.index)*time.Microsecond)
 	case frameEnd:
 		if p.asker == l {
 			p.asker = nil
@@ -80,15 +80,20 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 	return fmt.Errorf("%w: kind %#02x in an answer", errMalformed, f.kind)
 }
 
-// got takes the peer's answer that it has read bytes of l's chunks in all. Its error is
+// got takes the peer's answer that it has read bytes of l's chunks in all, at clock. Its error is
 // errMalformed. It needs x.mu.
-func (x *run) got(p *peer, l *outLane, bytes int64) error {
+func (x *run) got(p *peer, l *outLane, bytes int64, clock time.Duration) error {
 	now := time.Now()
 	if l.win != nil || l.meter == nil { // a nil window says that nobody has asked
-		if err := l.win.answered(bytes, now); err != nil {
+		if err := l.answered(bytes, clock); err != nil {
 			return err
 		}
-		p.cond.Broadcast()
+		if p.held > 0 {
+			p.cond.Broadcast()
+		}
+	}
+	if bytes == 0 {
+		return nil // the answer to the wish for answers: nothing has been carried
 	}
 	return l.meter.answered(bytes, now)
 }

@@ -4,21 +4,30 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// partVersion is the first byte of an encoded part.
-const partVersion = 2
+// The first byte of an encoded part. One without pieces and lead is written as before there were any,
+// so that agents of that time can run it.
+const (
+	partVersion   = 2
+	piecesVersion = 3
+)
 
 // AppendTo appends the encoding of p to dst. p must be valid.
 //
 // A part crosses links of 1 Mbit/s while nothing else moves, so names share their
 // front with the previous one, and numbers are varints of differences: version, id,
-// collective, hosts, self, chunk, blocks (number gap, size difference, role), sends
-// (id difference, host, block differences, waits, hosts to tell), recvs likewise.
+// collective, hosts, self, chunk, in the newer version the lead, blocks (number gap, size difference, role,
+// and in the newer version 0 or 1 + the offset of a piece), sends (id difference, host, block differences, waits, hosts to tell), recvs likewise.
 func (p *Part) AppendTo(dst []byte) []byte {
-	dst = append(dst, partVersion)
+	version := byte(partVersion)
+	if p.Lead > 0 || slices.ContainsFunc(p.Blocks, func(b Block) bool { return b.Cut }) {
+		version = piecesVersion
+	}
+	dst = append(dst, version)
 	dst = append(dst, p.ID[:]...)
 	if p.Collective == plan.Alltoall {
 		dst = append(dst, 1)
@@ -38,6 +47,9 @@ func (p *Part) AppendTo(dst []byte) []byte {
 	}
 	u(p.Self)
 	u(p.Chunk)
+	if version == piecesVersion {
+		u(int(p.Lead))
+	}
 	u(len(p.Blocks))
 	number, size := -1, 0
 	for _, b := range p.Blocks {
@@ -46,6 +58,13 @@ func (p *Part) AppendTo(dst []byte) []byte {
 		// The role rides on the size's difference: one byte for a block like its predecessor.
 		dst = binary.AppendVarint(dst, (b.Size-int64(size))*3+int64(b.Role))
 		size = int(b.Size)
+		if version == piecesVersion {
+			after := int64(0)
+			if b.Cut {
+				after = 1 + b.Offset
+			}
+			dst = binary.AppendVarint(dst, after)
+		}
 	}
 	list := func(vs []int) {
 		u(len(vs))
@@ -218,8 +237,9 @@ func (r *partReader) list(limit int) []int {
 
 func (r *partReader) part() *Part {
 	p := &Part{Collective: plan.Allgather}
-	if v := r.byte(); r.err == nil && v != partVersion {
-		r.fail(fmt.Errorf("version %d, want %d", v, partVersion))
+	version := r.byte()
+	if r.err == nil && version != partVersion && version != piecesVersion {
+		r.fail(fmt.Errorf("version %d, want %d or %d", version, partVersion, piecesVersion))
 	}
 	copy(p.ID[:], r.bytes(len(p.ID)))
 	switch v := r.byte(); {
@@ -231,10 +251,13 @@ func (r *partReader) part() *Part {
 	r.hosts(p)
 	p.Self = r.num(maxHosts)
 	p.Chunk = r.num(maxChunk)
+	if version == piecesVersion {
+		p.Lead = int64(r.num(plan.MaxLead))
+	}
 	if r.err != nil {
 		return p
 	}
-	r.blocks(p)
+	r.blocks(p, version == piecesVersion)
 	r.sends(p)
 	r.recvs(p)
 	return p
@@ -263,9 +286,12 @@ func (r *partReader) hosts(p *Part) {
 	}
 }
 
-func (r *partReader) blocks(p *Part) {
+func (r *partReader) blocks(p *Part, pieces bool) {
 	p.Blocks = make([]Block, r.count(2))
-	last := maxHosts * maxHosts
+	last := p.stride()
+	if pieces {
+		last *= maxPieces
+	}
 	number, size := -1, int64(0)
 	for i := range p.Blocks {
 		number = r.diff(number+1, last)
@@ -279,6 +305,15 @@ func (r *partReader) blocks(p *Part) {
 			return
 		}
 		p.Blocks[i] = Block{Block: p.block(number), Size: size, Role: Role(role)}
+		if !pieces {
+			continue
+		}
+		switch after := r.signed(1 + maxBytes); {
+		case after < 0:
+			r.fail(fmt.Errorf("piece at byte %d", after-1))
+		case after > 0:
+			p.Blocks[i].Cut, p.Blocks[i].Offset = true, after-1
+		}
 	}
 }
 

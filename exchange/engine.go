@@ -29,8 +29,8 @@ type Config struct {
 	// Open opens a data stream to host on the given lane, connecting first if need be.
 	// It is called concurrently, and again after a stream has broken.
 	Open func(ctx context.Context, host string, lane int) (Stream, error)
-	// Lanes says over how many lanes to send to host, at most 64. Nil means one. More
-	// help only where one connection's window does not fill the path.
+	// Lanes says over how many lanes to send to host, at most 63. Nil means what [Path.Lanes]
+	// says, and more under way where losses hold them.
 	Lanes func(host string) int
 	// Path tells what is known of the way to host, see [Path]. Nil means nothing.
 	Path func(host string) Path
@@ -38,8 +38,9 @@ type Config struct {
 	// an exchange runs, and at its end. Each exchange has a goroutine of its own that calls
 	// it, and it must not block. Nil means that nothing is measured.
 	Observe func(Sample)
-	// Site names what the way to host shares with others that have the same name, for
-	// [Sample.SiteLanes]. It must not block. Nil means that each host stands alone.
+	// Site names what the way to host shares with others that have the same name: for
+	// [Sample.SiteLanes], and for how many pairs of hosts share a path whose Flows are not
+	// known. It must not block. Nil means that each host stands alone.
 	Site func(host string) string
 	// MaxTransit bounds the memory, in bytes, for blocks that are only forwarded, over
 	// all parts that run. Zero means 1 GiB. A part that needs more is refused.
@@ -86,9 +87,6 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if cfg.MaxTransit < 0 || cfg.MaxWaiting < 0 || cfg.WaitStart < 0 {
 		return nil, fmt.Errorf("exchange: negative limit: transit %d, waiting %d, start %v", cfg.MaxTransit, cfg.MaxWaiting, cfg.WaitStart)
-	}
-	if cfg.Lanes == nil {
-		cfg.Lanes = func(string) int { return 1 }
 	}
 	if cfg.Path == nil {
 		cfg.Path = func(string) Path { return Path{} }

@@ -76,10 +76,10 @@ func checkStats(t *testing.T, seed uint64, j *job, h int, st Stats) {
 }
 
 // TestSynchronisation checks that no transfer starts before those that it comes after
-// are complete at their receivers, or, where the sender tells, have begun; and that
-// the sender does not wait for the receiver before it tells.
+// are complete at their receivers, or, where the sender tells or the part has a lead, have begun; and that
+// the sender does not wait for the receiver before it tells, nor a receiver for what the lead leaves out.
 func TestSynchronisation(t *testing.T) {
-	edges, early := 0, 0
+	edges, early, ahead := 0, 0, 0
 	for seed := range uint64(60) {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
@@ -110,9 +110,15 @@ func TestSynchronisation(t *testing.T) {
 					for _, w := range s.Waits {
 						edges++
 						after := ended[w.Transfer]
-						if w.Left {
+						switch {
+						case w.Left:
 							if st.Transfers[i].Start < after {
 								early++
+							}
+							after = began[w.Transfer]
+						case j.parts[h].Lead > 0:
+							if st.Transfers[i].Start < after {
+								ahead++
 							}
 							after = began[w.Transfer]
 						}
@@ -124,8 +130,8 @@ func TestSynchronisation(t *testing.T) {
 			}
 		})
 	}
-	if edges < 500 || early < 10 {
-		t.Errorf("only %d synchronisations were tested, %d of senders before the arrival", edges, early)
+	if edges < 500 || early < 10 || ahead < 5 {
+		t.Errorf("only %d synchronisations were tested, %d of senders before the arrival, %d ahead of it", edges, early, ahead)
 	}
 }
 

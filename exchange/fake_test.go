@@ -205,10 +205,10 @@ type job struct {
 	check func(host int) error
 }
 
-// content returns the bytes of block b: different for every block, cheap to make again.
+// content returns the bytes of the whole block b: different for every block, cheap to make again.
 func content(p *plan.Plan, b plan.Block) []byte {
 	rng := rand.New(rand.NewPCG(uint64(b.Origin)+1, uint64(b.Dest)+7))
-	buf := make([]byte, p.Size(b))
+	buf := make([]byte, p.Whole(b))
 	for i := range buf {
 		buf[i] = byte(rng.Uint32())
 	}
@@ -237,11 +237,8 @@ func newJob(t testing.TB, rng *rand.Rand, p *plan.Plan, chunk int) *job {
 			n int64
 		}
 		var pieces []piece
-		for _, b := range part.Blocks {
-			if b.Role == Forward {
-				continue
-			}
-			left := b.Size
+		for _, b := range wholes(part) {
+			left := p.Whole(b.Block)
 			for i := 0; left > 0 || i == 0; i++ {
 				n := left
 				if rng.IntN(2) == 0 {
@@ -270,7 +267,7 @@ func newJob(t testing.TB, rng *rand.Rand, p *plan.Plan, chunk int) *job {
 				results = append(results, result[cuts[i]:to:to])
 			}
 		}
-		for _, b := range part.Blocks {
+		for _, b := range wholes(part) {
 			if b.Role == Origin {
 				put(result, layouts[h][b.Block], content(p, b.Block))
 			}
@@ -278,10 +275,7 @@ func newJob(t testing.TB, rng *rand.Rand, p *plan.Plan, chunk int) *job {
 		j.data[h] = Data{Result: result, Results: results, Layout: func(b Block) []Segment { return layouts[h][b.Block] }, Progress: new(Progress)}
 	}
 	j.check = func(h int) error {
-		for _, b := range parts[h].Blocks {
-			if b.Role == Forward {
-				continue
-			}
+		for _, b := range wholes(parts[h]) {
 			if got, want := pick(j.data[h].Result, layouts[h][b.Block]), content(p, b.Block); !bytes.Equal(got, want) {
 				return fmt.Errorf("host %d: block %v differs", h, b.Block)
 			}
@@ -289,6 +283,19 @@ func newJob(t testing.TB, rng *rand.Rand, p *plan.Plan, chunk int) *job {
 		return nil
 	}
 	return j
+}
+
+// wholes returns the blocks of part that have a place in memory, each once and without its pieces.
+func wholes(part *Part) (blocks []Block) {
+	seen := make(map[plan.Block]bool)
+	for _, b := range part.Blocks {
+		b.Piece = 0
+		if b.Role != Forward && !seen[b.Block] {
+			seen[b.Block] = true
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
 }
 
 func put(buf []byte, segs []Segment, b []byte) {

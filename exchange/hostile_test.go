@@ -21,7 +21,7 @@ func TestHostilePeer(t *testing.T) {
 	for _, tc := range []struct{ name, wire, want string }{
 		{"unknown kind", "\x66", "kind 0x66"},
 		{"answer from the opener", "\x11\x00", "kind 0x11"},
-		{"window answer from the opener", "\x16\x00", "kind 0x16"},
+		{"window answer from the opener", "\x16\x00\x00", "kind 0x16"},
 		{"unknown block", chunk(9, 0, 10), "block 9"},
 		{"own block", chunk(1, 0, 10), "block 1"},
 		{"chunk out of range", chunk(0, 10, 10), "chunk 10 of block 0"},
@@ -63,7 +63,7 @@ func TestHostilePeer(t *testing.T) {
 
 // TestHostileAnswers lets the receiver of data answer what it must not.
 func TestHostileAnswers(t *testing.T) {
-	for _, wire := range []string{"\x11\x09", "\x12\x00", "\x16\x0a", "\x13\x00\x00\x0d", "\x13\x01\x00\x01", "\x13\x00\x80\x80\x01\x01", "\x01\x00\x00\x00", "\xff"} {
+	for _, wire := range []string{"\x11\x09", "\x12\x00", "\x16\x0a\x00", "\x13\x00\x00\x0d", "\x13\x01\x00\x01", "\x13\x00\x80\x80\x01\x01", "\x01\x00\x00\x00", "\xff"} {
 		inBubble(t, func(t *testing.T) {
 			p := ringPlan(2)
 			p.MessageBytes = 100

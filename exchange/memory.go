@@ -24,11 +24,38 @@ type Data struct {
 	Send []byte
 	// Layout says where a block lies, in order: in Send for a block that starts here,
 	// in Result for one that a rank here wants. Ranks of one host need not be adjacent,
-	// hence several segments. It is called once for each block, not for those that are
+	// hence several segments. Of a block that travels in pieces it is asked for the whole, with
+	// Piece, Offset and Size 0, once for each piece. It is not called for blocks that are
 	// only forwarded.
 	Layout func(b Block) []Segment
 	// Progress, if not nil, is updated while the part runs.
 	Progress *Progress
+}
+
+// segments returns where block b lies. Of a piece it is the piece's share of its block.
+func (d *Data) segments(b Block) ([]Segment, error) {
+	if !b.Cut {
+		return d.Layout(b), nil
+	}
+	whole := Block{Block: b.Block, Role: b.Role, Cut: true}
+	whole.Piece = 0
+	var piece []Segment
+	from, rest := b.Offset, b.Size
+	for _, s := range d.Layout(whole) {
+		if s.Len <= from {
+			from -= max(s.Len, 0)
+			continue
+		}
+		n := min(s.Len-from, rest)
+		if n > 0 {
+			piece = append(piece, Segment{Offset: s.Offset + from, Len: n})
+		}
+		from, rest = 0, rest-n
+	}
+	if rest > 0 {
+		return nil, fmt.Errorf("block %v: its layout ends %d bytes before its piece of %d bytes at %d does", b.Block, rest, b.Size, b.Offset)
+	}
+	return piece, nil
 }
 
 // buffers are addressed as if they stood one behind the other.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -31,6 +32,33 @@ func TestBuffers(t *testing.T) {
 	// What lies outside must not be reached by growing a piece either.
 	if piece, _ := bufs.piece(Segment{0, 2}); cap(piece) != 2 {
 		t.Errorf("a piece of 2 bytes can grow to %d", cap(piece))
+	}
+}
+
+// TestSegmentsOfPieces: a piece lies where its share of the block does, whatever segments the block has.
+func TestSegmentsOfPieces(t *testing.T) {
+	d := Data{Layout: func(b Block) []Segment {
+		if b.Piece != 0 || b.Offset != 0 || b.Size != 0 {
+			t.Errorf("asked for %+v, want the whole block", b)
+		}
+		return []Segment{{100, 10}, {200, 0}, {50, 5}, {300, 20}}
+	}}
+	for _, tc := range []struct {
+		offset, size int64
+		want         []Segment
+	}{
+		{0, 10, []Segment{{100, 10}}},
+		{3, 4, []Segment{{103, 4}}},
+		{9, 7, []Segment{{109, 1}, {50, 5}, {300, 1}}},
+		{15, 20, []Segment{{300, 20}}},
+		{35, 0, nil},
+		{30, 6, nil}, // beyond the end
+		{40, 1, nil},
+	} {
+		got, err := d.segments(Block{Block: plan.Block{Piece: 1}, Cut: true, Offset: tc.offset, Size: tc.size})
+		if !slices.Equal(got, tc.want) || (err != nil) != (tc.offset+tc.size > 35) {
+			t.Errorf("%d bytes at %d: got %v, %v, want %v", tc.size, tc.offset, got, err, tc.want)
+		}
 	}
 }
 

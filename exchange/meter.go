@@ -50,7 +50,7 @@ const (
 //     time: each answer comes later than the transport's round trip after its chunk has left;
 //   - the network, if the transport shows it at work: round trips are longer than the
 //     least one by a queue, or the congestion window moves, as it grows only while it is
-//     full and shrinks on loss;
+//     full and shrinks on loss, or a window of ours is full and sees a queue, if a short one;
 //   - something else, and so the application: a flow-control window that is smaller than the
 //     path, or a window of ours that was set too low.
 //
@@ -77,6 +77,7 @@ type meter struct {
 	heard     uint64        // packets received at the last look
 	hearing   time.Time     // when a look found more than before
 	losing    time.Time     // when a look found more losses than before
+	win       *window       // that holds the lane back; nil: none
 	least     time.Duration // round trip of the way without queues, as far as known
 	asked     bool          // the peer answers; otherwise the lane is only counted as active
 	events    int           // chunks written, and answers
@@ -102,6 +103,7 @@ type span struct {
 	starved, held time.Duration
 	late          time.Duration // least time from an answer's due to its coming; noTime: none timed
 	looks, moved  int           // looks, and those that found the congestion window or the losses changed
+	tight         int           // looks that found the window full because of a queue
 	rtt           time.Duration // sum over the looks
 	queue         time.Duration // least over the looks of how far the round trip was over the empty way's
 	window, lost  uint64        // at the last look

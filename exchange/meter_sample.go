@@ -29,6 +29,10 @@ func (m *meter) note(now time.Time) {
 	if p.looks > 0 && (st.CongestionWindow != p.window || st.PacketsLost != p.lost) || st.CongestionWindow >= maxCongestion {
 		p.moved++
 	}
+	// Only a queue that the transport sees as well is one: a peer that reads slowly makes slices late.
+	if m.win != nil && m.win.tight && st.LatestRTT-st.MinRTT >= m.win.late/2 {
+		p.tight++
+	}
 	p.looks++
 	p.window, p.lost = st.CongestionWindow, st.PacketsLost
 	m.least = st.MinRTT
@@ -182,6 +186,9 @@ func (m *meter) network(s Sample) bool {
 		return false
 	}
 	if p.queue >= max(m.least/8, 2*time.Millisecond) {
+		return true
+	}
+	if p.tight > p.looks/2 {
 		return true
 	}
 	// In congestion avoidance the window moves once in a round trip. Behind a window of

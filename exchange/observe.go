@@ -44,35 +44,19 @@ func (x *run) ask(l *outLane) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l.meter.open(stats, asked, time.Now())
+	l.meter.win = l.win
 	return asked
 }
 
-// observe hands the samples of all lanes on until done is closed, and then the last ones.
-// Config.Observe is called without a lock.
-func (x *run) observe(done <-chan struct{}) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	var samples []Sample // reused
-	for last := false; !last; {
-		select {
-		case <-done:
-			last = true
-		case <-tick.C:
+// observe appends the samples that are complete to out; the last ones if the run has ended.
+// It needs x.mu.
+func (x *run) observe(now time.Time, last bool, out []Sample) []Sample {
+	for _, m := range x.meters {
+		if last {
+			out = m.end(now, out)
+		} else {
+			out = m.look(now, out)
 		}
-		now := time.Now()
-		x.mu.Lock()
-		for _, m := range x.meters {
-			if last {
-				samples = m.end(now, samples)
-			} else {
-				samples = m.look(now, samples)
-			}
-		}
-		x.mu.Unlock()
-		for _, s := range samples {
-			x.eng.cfg.Observe(s)
-		}
-		clear(samples)
-		samples = samples[:0]
 	}
+	return out
 }

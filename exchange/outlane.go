@@ -23,14 +23,24 @@ type outLane struct {
 	n      int
 	stream Stream
 	broken bool    // guarded by run.mu
-	win    *window // nil: none
+	win    *window // the peer's; nil: none
 	meter  *meter  // nil: nobody wants to know
+
+	// Guarded by run.mu, and used where there is a window: without one nobody answers.
+	taken     int64    // chunk bytes that this stream was given
+	sent, got int64    // of these: written, and answered
+	slices    []mark   // of what is between them, in order
+	flights   []flight // entries between taken and got, in order
 }
 
-// lane serves one lane to p until nothing is left to send there or the run ends.
-func (x *run) lane(p *peer, n int, m *meter) {
+// lane serves one lane to p until nothing is left to send there or the run ends. It
+// connects later by delay than it could.
+func (x *run) lane(p *peer, n int, delay time.Duration, m *meter) {
 	pause := minPause
-	for x.awaitWork(p) {
+	for first := true; x.awaitWork(p); first = false {
+		if first && !sleep(p.ctx, delay) {
+			return
+		}
 		began := time.Now()
 		err := x.drive(p, n, m)
 		if err == nil || p.ctx.Err() != nil {
@@ -40,14 +50,22 @@ func (x *run) lane(p *peer, n int, m *meter) {
 		if time.Since(began) > 2*maxPause {
 			pause = minPause
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-p.ctx.Done():
-			timer.Stop()
+		if !sleep(p.ctx, pause) {
 			return
 		}
 		pause = min(2*pause, maxPause)
+	}
+}
+
+// sleep waits for d and returns true, or false as soon as ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -85,7 +103,8 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 	if err != nil {
 		return err
 	}
-	l := &outLane{n: n, stream: s, win: newWindow(x.eng.cfg.Path(p.name).over(s), x.part.Chunk), meter: m}
+	l := x.opened(p, n, s, m)
+	defer x.closed(p, l)
 	stop := context.AfterFunc(p.ctx, func() {
 		s.SetReadDeadline(time.Unix(1, 0)) // long past
 		s.SetWriteDeadline(time.Now().Add(grace))
@@ -122,7 +141,8 @@ var errAnswers = errors.New("answers have stopped")
 func (x *run) write(p *peer, l *outLane) error {
 	buf := header{id: x.part.ID, lane: l.n}.appendTo(make([]byte, 0, coalesce+maxFrame))
 	if x.ask(l) {
-		buf = (&frame{kind: frameTell}).appendTo(buf)
+		buf = (&frame{kind: frameTell, number: l.step()}).appendTo(buf)
+		x.greets(l)
 	}
 	if _, err := l.stream.Write(buf); err != nil {
 		return err
@@ -141,7 +161,7 @@ func (x *run) write(p *peer, l *outLane) error {
 			_, err := l.stream.Write(f.appendTo(buf[:0]))
 			return err
 		case frameChunk:
-			err = x.writeChunk(l.stream, buf[:0], &w)
+			err = x.writeChunk(p, l, buf[:0], &w)
 		default:
 			f := frame{kind: w.kind, number: w.token}
 			if w.kind == frameSum {
@@ -171,7 +191,7 @@ func (x *run) checksum(b *block) uint64 {
 	return b.want
 }
 
-func (x *run) writeChunk(s Stream, buf []byte, w *work) error {
+func (x *run) writeChunk(p *peer, l *outLane, buf []byte, w *work) error {
 	b := w.sb.b
 	off := int64(w.index) * int64(x.part.Chunk)
 	size := b.size(w.index, x.part.Chunk)
@@ -186,20 +206,36 @@ func (x *run) writeChunk(s Stream, buf []byte, w *work) error {
 			buf = append(buf, piece...)
 			n += len(piece)
 		}
-		_, err := s.Write(buf)
-		return err
-	}
-	if _, err := s.Write(buf); err != nil {
+		x.slice(p, l, size, 0)
+		_, err := l.stream.Write(buf)
 		return err
 	}
 	for n := 0; n < size; {
-		piece := w.mem.at(off+int64(n), size-n)
-		if _, err := s.Write(piece); err != nil {
-			return err
+		some := x.slice(p, l, size-n, n)
+		for end := n + some; n < end; {
+			piece := w.mem.at(off+int64(n), end-n)
+			if err := writeBoth(l.stream, buf, piece); err != nil {
+				return err
+			}
+			n, buf = n+len(piece), nil
 		}
-		n += len(piece)
 	}
 	return nil
+}
+
+// writeBoth writes head and then body, at once if s can.
+func writeBoth(s Stream, head, body []byte) error {
+	if g, ok := s.(gatherer); ok {
+		_, err := g.WriteBoth(head, body)
+		return err
+	}
+	if len(head) > 0 {
+		if _, err := s.Write(head); err != nil {
+			return err
+		}
+	}
+	_, err := s.Write(body)
+	return err
 }
 
 // crc returns the CRC-32C of size bytes from the block's offset off.

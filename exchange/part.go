@@ -10,6 +10,7 @@ import (
 const (
 	maxHosts     = 1 << 14
 	maxName      = 255
+	maxPieces    = 1 << 12 // of one block
 	maxTransfers = 1 << 22
 	maxBytes     = 1 << 50 // all blocks of a part together
 	maxEntries   = 1 << 24 // chunks and checksums of a part together: 2 MiB per bitmap
@@ -38,11 +39,14 @@ func (r Role) String() string {
 	return fmt.Sprintf("Role(%d)", uint8(r))
 }
 
-// A Block is one block that a host handles.
+// A Block is one block that a host handles, or a piece of one.
 type Block struct {
 	plan.Block
 	Size int64 // bytes
 	Role Role
+	// Cut says that this is not all of the block, but Size bytes from Offset on.
+	Cut    bool
+	Offset int64
 }
 
 // A Wait is a synchronisation: transfer Transfer must be complete, or with Left its data
@@ -89,26 +93,38 @@ type Part struct {
 	Hosts      []string // all hosts of the plan, in its order
 	Self       int      // index in Hosts
 	Chunk      int      // bytes of every chunk but a block's last
-	Blocks     []Block  // blocks that this host sends or receives, by (Origin, Dest) ascending
+	Lead       int64    // bytes that may be missing of a transfer when others are told that it is complete
+	Blocks     []Block  // blocks that this host sends or receives, by (Piece, Origin, Dest) ascending
 	Sends      []Send   // in plan order: the order in which a destination's transfers are served
 	Recvs      []Recv   // by ID ascending
 }
 
 // Number returns the number of b on the wire: its origin for an allgather block,
-// origin·n + dest for an all-to-all block over n hosts.
+// origin·n + dest for an all-to-all block over n hosts. For piece k of a block add k·n, or k·n²:
+// whole blocks have the numbers that they had before there were pieces.
 func (p *Part) Number(b plan.Block) int {
+	number := b.Origin
 	if p.Collective == plan.Alltoall {
-		return b.Origin*len(p.Hosts) + b.Dest
+		number = b.Origin*len(p.Hosts) + b.Dest
 	}
-	return b.Origin
+	return b.Piece*p.stride() + number
+}
+
+// stride is the number of blocks of the collective.
+func (p *Part) stride() int {
+	if p.Collective == plan.Alltoall {
+		return len(p.Hosts) * len(p.Hosts)
+	}
+	return len(p.Hosts)
 }
 
 // block is the inverse of Number.
 func (p *Part) block(number int) plan.Block {
+	piece, number := number/p.stride(), number%p.stride()
 	if p.Collective == plan.Alltoall {
-		return plan.Block{Origin: number / len(p.Hosts), Dest: number % len(p.Hosts)}
+		return plan.Block{Origin: number / len(p.Hosts), Dest: number % len(p.Hosts), Piece: piece}
 	}
-	return plan.Block{Origin: number, Dest: plan.All}
+	return plan.Block{Origin: number, Dest: plan.All, Piece: piece}
 }
 
 // chunks returns the number of chunks of a block of size bytes.
@@ -160,6 +176,9 @@ func (p *Part) checkHead() error {
 	if p.Self < 0 || p.Self >= len(p.Hosts) {
 		return fmt.Errorf("host %d of %d", p.Self, len(p.Hosts))
 	}
+	if p.Lead < 0 || p.Lead > plan.MaxLead {
+		return fmt.Errorf("a lead of %d bytes, want 0 to %d", p.Lead, plan.MaxLead)
+	}
 	if p.Chunk < 1 || p.Chunk > maxChunk {
 		return fmt.Errorf("chunks of %d bytes, want 1 to %d", p.Chunk, maxChunk)
 	}
@@ -191,6 +210,9 @@ func (p *Part) checkBlocks() error {
 			p.Collective == plan.Alltoall && (b.Dest < 0 || b.Dest >= n || b.Dest == b.Origin) {
 			return fmt.Errorf("block %d of an %s has origin %d and dest %d", i, p.Collective, b.Origin, b.Dest)
 		}
+		if b.Piece < 0 || b.Piece >= maxPieces || b.Offset < 0 || b.Offset > maxBytes || !b.Cut && (b.Piece > 0 || b.Offset > 0) {
+			return fmt.Errorf("block %d of host %d is piece %d at byte %d (cut: %t)", i, b.Origin, b.Piece, b.Offset, b.Cut)
+		}
 		number := p.Number(b.Block)
 		if number <= last {
 			return fmt.Errorf("block %d (number %d) is not after number %d", i, number, last)
@@ -213,7 +235,7 @@ func (p *Part) checkBlocks() error {
 
 // checkTransferBlocks checks the blocks of transfer id, and that none of its (block,
 // host) pairs is in seen yet.
-func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[[2]int]bool) error {
+func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[int]bool) error {
 	if id < 0 || id >= maxTransfers {
 		return fmt.Errorf("transfer %d, want ids from 0 to %d", id, maxTransfers-1)
 	}
@@ -227,7 +249,7 @@ func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[[2]i
 		if b < 0 || b >= len(p.Blocks) {
 			return fmt.Errorf("transfer %d carries block %d of %d", id, b, len(p.Blocks))
 		}
-		k := [2]int{b, host}
+		k := b*len(p.Hosts) + host
 		if seen[k] {
 			return fmt.Errorf("transfer %d carries block %d between hosts %d and %d a second time", id, b, p.Self, host)
 		}
@@ -237,7 +259,7 @@ func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[[2]i
 }
 
 func (p *Part) checkRecvs() error {
-	seen := make(map[[2]int]bool)
+	seen := make(map[int]bool, len(p.Recvs))
 	from := make([]bool, len(p.Blocks))
 	last := -1
 	for _, r := range p.Recvs {
@@ -267,7 +289,7 @@ func (p *Part) checkRecvs() error {
 }
 
 func (p *Part) checkSends() error {
-	seen := make(map[[2]int]bool)
+	seen := make(map[int]bool, len(p.Sends))
 	ids := make(map[int]bool, len(p.Sends)+len(p.Recvs))
 	for _, r := range p.Recvs {
 		ids[r.ID] = true
@@ -307,7 +329,7 @@ func (p *Part) checkNotify(id int, hosts []int, knows int) error {
 
 func (p *Part) checkWaits() error {
 	// tellers says which host knows of a milestone first, as far as this part tells.
-	tellers := make(map[milestone]int)
+	tellers := make(map[milestone]int, 2*(len(p.Sends)+len(p.Recvs)))
 	for _, r := range p.Recvs {
 		tellers[milestone{r.ID, false}] = p.Self
 		tellers[milestone{r.ID, true}] = r.Src

@@ -158,6 +158,8 @@ func TestSplitRefuses(t *testing.T) {
 		{"twice", func(p *plan.Plan) { p.Transfers[1] = p.Transfers[0]; p.Transfers[1].ID = 1 }, "both deliver"},
 		{"sizes", func(p *plan.Plan) { p.Sizes = []int64{1} }, "sizes for 1 hosts"},
 		{"negative size", func(p *plan.Plan) { p.MessageBytes = -1 }, "-1 bytes"},
+		{"no such piece", func(p *plan.Plan) { p.Transfers[0].Blocks[0].Piece = 1 }, "carries piece 1 of block {0 -1 1}, which has 1"},
+		{"a piece is left out", func(p *plan.Plan) { p.Cuts = []plan.Cut{{Origin: 0, Dest: plan.All, At: []int64{4}}} }, "nothing delivers block {0 -1 1} to host 1"},
 		{"collective", func(p *plan.Plan) { p.Collective = "gather" }, `"gather"`},
 		{"same name", func(p *plan.Plan) { p.Hosts[1] = "host0" }, `"host0" twice`},
 	} {
@@ -166,6 +168,38 @@ func TestSplitRefuses(t *testing.T) {
 		tc.edit(p)
 		if _, err := Split(p, ID{}, 4, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestPartOfOldRelease: a part without pieces is written as agents without them read it, and a
+// piece 0 has the number that its block had.
+func TestPartOfOldRelease(t *testing.T) {
+	for _, pieces := range []bool{false, true} {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		if pieces {
+			p.Cuts = []plan.Cut{{Origin: 1, Dest: plan.All, At: []int64{40}}}
+			for i := range p.Transfers {
+				if t := &p.Transfers[i]; t.Blocks[0].Origin == 1 {
+					t.Blocks = append(t.Blocks, plan.Block{Origin: 1, Dest: plan.All, Piece: 1})
+				}
+			}
+		}
+		parts, err := Split(p, ID{}, 16, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]byte{false: partVersion, true: piecesVersion}[pieces]
+		if got := parts[0].AppendTo(nil)[0]; got != want {
+			t.Errorf("pieces %v: version %d, want %d", pieces, got, want)
+		}
+		var numbers []int
+		for _, b := range parts[0].Blocks {
+			numbers = append(numbers, parts[0].Number(b.Block))
+		}
+		if want := []int{0, 1, 2, 4}[:len(numbers)]; !slices.Equal(numbers, want) {
+			t.Errorf("pieces %v: blocks have numbers %v, want %v", pieces, numbers, want)
 		}
 	}
 }
@@ -184,6 +218,10 @@ func TestValidateRefuses(t *testing.T) {
 		{"role", func(p *Part) { p.Blocks[0].Role = Want }},
 		{"role of other", func(p *Part) { p.Blocks[1].Role = Origin }},
 		{"size", func(p *Part) { p.Blocks[0].Size = -1 }},
+		{"piece of a whole", func(p *Part) { p.Blocks[3].Piece = 1 }},
+		{"pieces", func(p *Part) { p.Blocks[3].Piece, p.Blocks[3].Cut = maxPieces, true }},
+		{"offset of a whole", func(p *Part) { p.Blocks[0].Offset = 1 }},
+		{"offset", func(p *Part) { p.Blocks[0].Offset, p.Blocks[0].Cut = -1, true }},
 		{"total", func(p *Part) { p.Blocks[0].Size = maxBytes; p.Chunk = maxChunk }},
 		{"too many chunks", func(p *Part) { p.Blocks[0].Size = maxEntries; p.Chunk = 1 }},
 		{"block order", func(p *Part) { p.Blocks[1], p.Blocks[2] = p.Blocks[2], p.Blocks[1] }},

@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -170,8 +172,62 @@ func randomPlan(rng *rand.Rand, chunk int) *plan.Plan {
 			p.Matrix[i] = randomSizes(rng, n, chunk)
 		}
 	}
+	if rng.IntN(3) == 0 {
+		p = inPieces(rng, p)
+	}
 	if rng.IntN(2) == 0 {
 		synchronise(rng, p, rng.IntN(2*len(p.Transfers)+1))
 	}
+	if rng.IntN(4) == 0 {
+		p.Sync = &plan.Claim{Kind: plan.SyncReceiver, Lead: 1 + rng.Int64N(3*int64(chunk))}
+	}
 	return p
+}
+
+// inPieces cuts some blocks of p into two or three pieces. The pieces of a block take the way
+// that it took, together or in a transfer each.
+func inPieces(rng *rand.Rand, p *plan.Plan) *plan.Plan {
+	q := *p
+	q.Transfers = nil
+	at := make(map[plan.Block][]int64)
+	for i := range p.Transfers {
+		for _, b := range p.Transfers[i].Blocks {
+			if size := p.Whole(b); size >= 2 && at[b] == nil && rng.IntN(2) == 0 {
+				at[b] = []int64{1 + rng.Int64N(size-1)}
+				if rest := size - at[b][0]; rest > 1 && rng.IntN(2) == 0 {
+					at[b] = append(at[b], at[b][0]+1+rng.Int64N(rest-1))
+				}
+			}
+		}
+	}
+	for b, cuts := range at {
+		q.Cuts = append(q.Cuts, plan.Cut{Origin: b.Origin, Dest: b.Dest, At: cuts})
+	}
+	slices.SortFunc(q.Cuts, func(a, b plan.Cut) int {
+		return cmp.Or(cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Dest, b.Dest))
+	})
+	became := make([][]int, len(p.Transfers))
+	for i, t := range p.Transfers {
+		var after []int
+		for _, a := range t.After {
+			after = append(after, became[a]...)
+		}
+		var pieces []plan.Block
+		for _, b := range t.Blocks {
+			for b.Piece = range len(at[plan.Block{Origin: b.Origin, Dest: b.Dest}]) + 1 {
+				pieces = append(pieces, b)
+			}
+		}
+		sets := [][]plan.Block{pieces}
+		if rng.IntN(2) == 0 {
+			sets = slices.Collect(slices.Chunk(pieces, 1))
+		}
+		for _, set := range sets {
+			u := t
+			u.ID, u.Blocks, u.After = len(q.Transfers), set, slices.Clone(after)
+			became[i] = append(became[i], u.ID)
+			q.Transfers = append(q.Transfers, u)
+		}
+	}
+	return &q
 }

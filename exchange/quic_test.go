@@ -81,10 +81,19 @@ func (a *authority) credentials(t testing.TB, host string) lane.Credentials {
 type quicGrid struct {
 	fakeGrid // engines and run
 	eps      map[string]*lane.Endpoint
+	start    func()
 	stop     func()
 }
 
 func newQUICGrid(t testing.TB, hosts []string, listen func(host string) net.PacketConn, lanes int, edits ...edit) *quicGrid {
+	t.Helper()
+	g := prepareQUICGrid(t, hosts, listen, lanes, edits...)
+	g.start()
+	return g
+}
+
+// prepareQUICGrid makes a grid that does not run yet.
+func prepareQUICGrid(t testing.TB, hosts []string, listen func(host string) net.PacketConn, lanes int, edits ...edit) *quicGrid {
 	t.Helper()
 	g := &quicGrid{fakeGrid: fakeGrid{engines: make(map[string]*Engine)}, eps: make(map[string]*lane.Endpoint)}
 	ca := newAuthority(t)
@@ -119,8 +128,10 @@ func newQUICGrid(t testing.TB, hosts []string, listen func(host string) net.Pack
 		})
 		g.eps[h], g.engines[h] = ep, e
 	}
-	for _, ep := range g.eps {
-		running.Go(func() { ep.Run(ctx) })
+	g.start = func() {
+		for _, ep := range g.eps {
+			running.Go(func() { ep.Run(ctx) })
+		}
 	}
 	g.stop = func() { cancel(); running.Wait() }
 	return g
@@ -347,53 +358,4 @@ func TestQUICCancel(t *testing.T) {
 func told(err, cause error) bool {
 	var pe *PeerError
 	return errors.As(err, &pe) && strings.Contains(pe.Reason, cause.Error())
-}
-
-// BenchmarkLoopback moves one block of 64 MiB between two engines over real sockets, without
-// samples and with.
-func BenchmarkLoopback(b *testing.B) {
-	for _, chunk := range []int{4 << 10, 32 << 10, 128 << 10, 512 << 10} {
-		b.Run(fmt.Sprintf("chunk=%dKiB", chunk>>10), func(b *testing.B) { benchmarkLoopback(b, chunk) })
-		b.Run(fmt.Sprintf("chunk=%dKiB,observed", chunk>>10), func(b *testing.B) {
-			benchmarkLoopback(b, chunk, func(c *Config, _ *lane.Config) { c.Observe = func(Sample) {} })
-		})
-	}
-}
-
-func benchmarkLoopback(b *testing.B, chunk int, edits ...edit) {
-	hosts := hostNames(2)
-	g := newQUICGrid(b, hosts, func(string) net.PacketConn {
-		c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return c
-	}, 1, edits...)
-	defer g.stop()
-	const size = 64 << 20
-	pl := newPlanner(plan.Allgather, 2)
-	pl.add(0, 1, plan.Block{Origin: 0, Dest: plan.All})
-	pl.add(1, 0, plan.Block{Origin: 1, Dest: plan.All})
-	pl.p.Sizes = []int64{size, 0}
-	bufs := [2][]byte{make([]byte, size), make([]byte, size)}
-	layout := func(bl Block) []Segment { return []Segment{{0, bl.Size}} }
-	b.SetBytes(size)
-	b.ReportAllocs()
-	n := uint64(0)
-	for b.Loop() {
-		n++
-		parts, err := Split(pl.p, ID{byte(n), byte(n >> 8), byte(n >> 16)}, chunk, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		for h, part := range parts {
-			wg.Go(func() {
-				if _, err := g.engines[hosts[h]].Run(context.Background(), part, Data{Result: bufs[h], Layout: layout}); err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-	}
 }

@@ -39,7 +39,7 @@ func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool
 		s.SetReadDeadline(time.Unix(1, 0)) // long past
 		s.SetWriteDeadline(time.Now().Add(grace))
 	})
-	x.receive(p, r, s)
+	x.receive(p, n, r, s)
 	stop()
 
 	x.mu.Lock()
@@ -67,10 +67,11 @@ func (x *run) verdict() *outcome {
 
 // receive handles the frames of p on s until the stream or the run ends. An error of
 // the stream is no error of the run: the opener comes back or has finished.
-func (x *run) receive(p *peer, r frameReader, s Stream) {
+func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 	var f frame
 	var out []byte // answers, reused
-	tell := &teller{w: s}
+	r.stage = stageOf(n, x.part.Chunk)
+	tell := &teller{w: s, start: x.start}
 	r.part = tell.part
 	for {
 		err := r.next(&f)
@@ -80,7 +81,7 @@ func (x *run) receive(p *peer, r frameReader, s Stream) {
 		switch {
 		case err != nil:
 		case f.kind == frameTell:
-			tell.on = true
+			out = tell.begin(f.number, out)
 		case f.kind == frameChunk:
 			out = tell.chunk(f.n, out)
 		}
@@ -138,6 +139,9 @@ func (x *run) receiveChunk(p *peer, r frameReader, f *frame, out []byte) ([]byte
 	if f.n != size {
 		return out, fmt.Errorf("%w: chunk %d of block %d has %d bytes, want %d", errMalformed, f.index, f.number, f.n, size)
 	}
+	if r.stage != nil {
+		return x.receiveStaged(p, b, r, f, out)
+	}
 	mem, ok := x.claim(b, f.index)
 	if !ok {
 		return out, r.skip(size)
@@ -150,10 +154,16 @@ func (x *run) receiveChunk(p *peer, r frameReader, f *frame, out []byte) ([]byte
 	if err != nil {
 		return out, err
 	}
-	b.sum += sumWord(f.index, crc)
-	p.stats.Received += int64(size)
-	x.data.Progress.Received.Add(int64(size))
-	return x.arrived(b, f.index, out), nil
+	return x.received(p, b, f.index, crc, out), nil
+}
+
+// received records that chunk i of b is in its place. It needs x.mu.
+func (x *run) received(p *peer, b *block, i int, crc uint32, out []byte) []byte {
+	size := int64(b.size(i, x.part.Chunk))
+	b.sum += sumWord(i, crc)
+	p.stats.Received += size
+	x.data.Progress.Received.Add(size)
+	return x.arrived(b, i, out)
 }
 
 // receive reads size bytes to the block's offset off and returns their CRC-32C.
@@ -221,10 +231,16 @@ func (x *run) receiveSum(p *peer, f *frame, out []byte) ([]byte, error) {
 // the last of its block and of its transfer, which appends the answer to out. It needs x.mu.
 func (x *run) arrived(b *block, i int, out []byte) []byte {
 	x.available(b, i)
+	r := b.recv
+	if i < b.chunks {
+		r.missing -= int64(b.size(i, x.part.Chunk))
+	}
+	if r.missing <= x.part.Lead && x.part.Lead > 0 {
+		x.tellOf(r)
+	}
 	if b.left--; b.left > 0 {
 		return out
 	}
-	r := b.recv
 	if b.sum != b.want {
 		self := x.part.Hosts[x.part.Self]
 		x.cancel(&TransferError{Transfer: r.ID, Src: r.from.name, Dst: self, Err: &ChecksumError{
@@ -236,10 +252,20 @@ func (x *run) arrived(b *block, i int, out []byte) []byte {
 		return out
 	}
 	r.end = time.Since(x.start)
-	x.tell(milestone{r.ID, false}, r.Notify)
-	x.reached(milestone{r.ID, false})
+	x.tellOf(r)
 	x.settle()
 	return (&frame{kind: frameDone, number: r.ID}).appendTo(out)
+}
+
+// tellOf lets go what waits for r, here and elsewhere: r is complete, or lacks no more than the
+// part's lead. It needs x.mu.
+func (x *run) tellOf(r *recv) {
+	if r.told {
+		return
+	}
+	r.told = true
+	x.tell(milestone{r.ID, false}, r.Notify)
+	x.reached(milestone{r.ID, false})
 }
 
 // receiveToken answers every copy of a token: the first answer may have been lost.

@@ -62,7 +62,9 @@ type block struct {
 type recv struct {
 	*Recv
 	from       *peer
-	left       int // blocks
+	left       int   // blocks
+	missing    int64 // bytes
+	told       bool  // those who wait for it wait no more
 	start, end time.Duration
 	started    bool
 }
@@ -87,6 +89,15 @@ type peer struct {
 	out    map[int]*sendBlock // by block number
 	tokens []*token
 	open   int // sends not confirmed and tokens not seen
+	path   Path
+	win    *window    // of all lanes; nil: none
+	held   int        // lanes that wait for room in it
+	midway int        // of these, those that have begun a chunk
+	lanes  int        // that are served; with several, lane 0 is one more
+	outs   []*outLane // with an open stream
+	grow   growth
+	trip   time.Duration // smoothed round trip, mean of the lanes at the last look
+	idled  bool          // a lane had nothing to write, or was held by its window, since the last look
 	// A broken stream's chunks are marked lost. needAsk says that the peer is to be
 	// asked which of them have arrived; asker is the lane on which it was.
 	needAsk bool
@@ -121,15 +132,12 @@ func (x *run) execute(caller context.Context) error {
 			p.cancel()
 			continue
 		}
-		for n := range min(max(x.eng.cfg.Lanes(p.name), 1), maxLane+1) {
-			m := x.meter(p, n)
-			x.writers.Go(func() { x.lane(p, n, m) })
-		}
+		x.staff(p, x.lanesTo(p))
 	}
-	observed := make(chan struct{})
-	var observer sync.WaitGroup
-	if len(x.meters) > 0 {
-		observer.Go(func() { x.observe(observed) })
+	ended := make(chan struct{})
+	var tender sync.WaitGroup
+	if x.tended() {
+		tender.Go(func() { x.tend(ended) })
 	}
 	x.mu.Unlock()
 
@@ -154,8 +162,8 @@ func (x *run) execute(caller context.Context) error {
 	x.mu.Unlock()
 	x.cancel(nil)
 	x.writers.Wait()
-	close(observed)
-	observer.Wait()
+	close(ended)
+	tender.Wait()
 	x.readers.Wait()
 	return err
 }

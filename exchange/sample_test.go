@@ -221,11 +221,6 @@ func TestSampleApplication(t *testing.T) {
 		small := func(_ *Config, l *lane.Config) { l.WindowBudget = 1 }
 		none(t, observed(t, star(2, w.link()), 1, chain(2, 12<<20), nil, small), "host0")
 	})
-	t.Run("path believed too short", func(t *testing.T) {
-		w := way{20 * gridnet.Mbps, 50 * time.Millisecond, 0, true}
-		short := way{w.rate, w.latency / 2, 0, true}
-		none(t, observed(t, star(2, w.link()), 1, chain(2, 3<<20), nil, short.edit), "host0")
-	})
 }
 
 // TestSampleFall: a link that falls to a quarter, or is cut, is told within 2 s by a

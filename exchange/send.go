@@ -120,13 +120,22 @@ func (x *run) next(p *peer, l *outLane) work {
 				return work{kind: frameToken, token: t.transfer}
 			}
 		}
-		if l.win.full() {
+		if l.win != nil && (p.midway > 0 || !l.room(l.win.slice)) {
 			l.meter.enter(held, time.Now())
-			p.cond.Wait() // for the answer to a chunk
+			p.idled = true
+			p.held++
+			p.cond.Wait() // for an answer; chunks that have begun come first
+			p.held--
 			continue
 		}
-		if w, ok := x.nextEntry(p, l); ok {
-			return w
+		if !p.spares(l) {
+			if w, ok := x.nextEntry(p, l); ok {
+				return w
+			}
+			if w, ok := x.hedge(p, l, time.Now()); ok {
+				return w
+			}
+			p.idled = true
 		}
 		began := time.Now()
 		l.meter.enter(starved, began)
@@ -170,6 +179,7 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 		s.started, s.start = true, time.Since(x.start)
 	}
 	if i == b.chunks {
+		l.flies(sb, i, 0, 0, time.Now())
 		return work{kind: frameSum, sb: sb, index: i}
 	}
 	w := work{kind: frameChunk, sb: sb, index: i, mem: b.mem}
@@ -179,8 +189,7 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 	}
 	n := int64(b.size(i, x.part.Chunk))
 	now := time.Now()
-	l.win.wrote(int(n), now)
-	l.meter.wrote(int(n), now)
+	l.wrote(sb, i, int(n), 0, now)
 	if again {
 		p.stats.Resent += n
 	} else {
@@ -197,7 +206,7 @@ func (x *run) written(l *outLane, w *work, err error) {
 	s := w.sb.s
 	s.writing--
 	if err == nil && w.kind == frameChunk {
-		l.meter.handed(time.Now())
+		l.handed(time.Now(), x.start)
 	}
 	if err == nil && s.unsent == 0 && s.writing == 0 {
 		x.departed(s)

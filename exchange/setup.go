@@ -59,8 +59,10 @@ func (x *run) addBlocks() error {
 			if x.data.Layout == nil {
 				return errors.New("no layout")
 			}
-			segs := x.data.Layout(pb)
-			var err error
+			segs, err := x.data.segments(pb)
+			if err != nil {
+				return err
+			}
 			if b.mem, err = newMemory(pb, bufs, segs); err != nil {
 				return err
 			}
@@ -101,6 +103,7 @@ func (x *run) addRecvs() {
 		r := &recv{Recv: pr, from: x.peer(pr.Src), left: len(pr.Blocks)}
 		for _, b := range pr.Blocks {
 			x.blocks[b].recv = r
+			r.missing += x.blocks[b].Size
 		}
 		r.from.recvs = append(r.from.recvs, r)
 		x.recvs = append(x.recvs, r)

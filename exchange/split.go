@@ -31,7 +31,7 @@ func DefaultChunk(size int64) int {
 }
 
 // Split cuts p into one part per host, indexed as p.Hosts. chunk is in bytes; 0 means
-// [DefaultChunk] of the largest block. wants says whether a rank on the host wants the
+// [ChunkOf] the plan. wants says whether a rank on the host wants the
 // block; nil means what the collective says: every host wants an allgather block, the
 // Dest an all-to-all block. It is not asked for a block's origin.
 //
@@ -44,16 +44,16 @@ func Split(p *plan.Plan, id ID, chunk int, wants func(host int, b plan.Block) bo
 	if wants == nil {
 		wants = func(host int, b plan.Block) bool { return b.Dest == plan.All || b.Dest == host }
 	}
-	s := splitter{plan: p, wants: wants, holds: make(map[holding]int)}
+	s := splitter{plan: p, wants: wants, holds: make(map[holding]int, len(p.Transfers))}
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("split %s plan %q: %w", p.Collective, p.Algorithm, err)
 	}
 	if chunk == 0 {
-		chunk = DefaultChunk(s.largest)
+		chunk = ChunkOf(p)
 	}
 	parts := make([]*Part, len(p.Hosts))
 	for h := range parts {
-		parts[h] = &Part{ID: id, Collective: p.Collective, Hosts: p.Hosts, Self: h, Chunk: chunk}
+		parts[h] = &Part{ID: id, Collective: p.Collective, Hosts: p.Hosts, Self: h, Chunk: chunk, Lead: p.Ahead()}
 	}
 	s.fill(parts)
 	for h, part := range parts {
@@ -64,10 +64,13 @@ func Split(p *plan.Plan, id ID, chunk int, wants func(host int, b plan.Block) bo
 	return parts, nil
 }
 
-// A holding is a block at a host that is not its origin.
-type holding struct {
-	host  int
-	block plan.Block
+// A holding is a block at a host that is not its origin, packed into a word: maps of many of them
+// are most of what Split does.
+type holding uint64
+
+// holdingOf returns b at host. Each is in range ([plan.Plan.Check]): hosts take 14 bits, pieces 12.
+func holdingOf(host int, b plan.Block) holding {
+	return holding(host)<<42 | holding(b.Origin)<<28 | holding(b.Dest+1)<<13 | holding(b.Piece)
 }
 
 type splitter struct {
@@ -103,7 +106,7 @@ func (s *splitter) check() error {
 	for i := range p.Transfers {
 		t := &p.Transfers[i]
 		for _, b := range t.Blocks {
-			if _, ok := s.holds[holding{t.Src, b}]; !ok && b.Origin != t.Src {
+			if _, ok := s.holds[holdingOf(t.Src, b)]; !ok && b.Origin != t.Src {
 				return fmt.Errorf("transfer %d sends block %v, which host %d never holds", i, b, t.Src)
 			}
 		}
@@ -131,7 +134,10 @@ func (s *splitter) checkTransfer(i int, t *plan.Transfer) error {
 		if b.Origin < 0 || b.Origin >= n || b.Dest >= n || (b.Dest < 0) != (s.plan.Collective == plan.Allgather) || b.Dest < plan.All {
 			return fmt.Errorf("transfer %d carries block %v of an %s over %d hosts", i, b, s.plan.Collective, n)
 		}
-		h := holding{t.Dst, b}
+		if b.Piece < 0 || b.Piece >= s.plan.Pieces(b) {
+			return fmt.Errorf("transfer %d carries piece %d of block %v, which has %d", i, b.Piece, b, s.plan.Pieces(b))
+		}
+		h := holdingOf(t.Dst, b)
 		if x, ok := s.holds[h]; ok {
 			return fmt.Errorf("transfers %d and %d both deliver block %v to host %d", x, i, b, t.Dst)
 		}
@@ -146,11 +152,13 @@ func (s *splitter) checkTransfer(i int, t *plan.Transfer) error {
 func (s *splitter) checkComplete() error {
 	n := len(s.plan.Hosts)
 	missing := func(host int, b plan.Block) error {
-		if host == b.Origin || s.plan.Size(b) == 0 || !s.wants(host, b) {
+		if host == b.Origin || s.plan.Whole(b) == 0 || !s.wants(host, b) {
 			return nil
 		}
-		if _, ok := s.holds[holding{host, b}]; !ok {
-			return fmt.Errorf("nothing delivers block %v to host %d", b, host)
+		for b.Piece = range s.plan.Pieces(b) {
+			if _, ok := s.holds[holdingOf(host, b)]; !ok {
+				return fmt.Errorf("nothing delivers block %v to host %d", b, host)
+			}
 		}
 		return nil
 	}
@@ -182,7 +190,7 @@ func (s *splitter) checkOrder() error {
 			edge(x, i)
 		}
 		for _, b := range ts[i].Blocks {
-			if x, ok := s.holds[holding{ts[i].Src, b}]; ok {
+			if x, ok := s.holds[holdingOf(ts[i].Src, b)]; ok {
 				edge(x, i)
 			}
 		}
@@ -221,7 +229,7 @@ func (s *splitter) fill(parts []*Part) {
 	for _, t := range order {
 		r := Recv{ID: t.ID, Src: t.Src}
 		for _, b := range t.Blocks {
-			r.Blocks = append(r.Blocks, index[holding{t.Dst, b}])
+			r.Blocks = append(r.Blocks, index[holdingOf(t.Dst, b)])
 		}
 		parts[t.Dst].Recvs = append(parts[t.Dst].Recvs, r)
 	}
@@ -230,7 +238,7 @@ func (s *splitter) fill(parts []*Part) {
 	for _, t := range order {
 		snd := Send{ID: t.ID, Dst: t.Dst, Waits: s.waits(t)}
 		for _, b := range t.Blocks {
-			snd.Blocks = append(snd.Blocks, index[holding{t.Src, b}])
+			snd.Blocks = append(snd.Blocks, index[holdingOf(t.Src, b)])
 		}
 		parts[t.Src].Sends = append(parts[t.Src].Sends, snd)
 		for _, w := range snd.Waits {
@@ -259,10 +267,10 @@ func (s *splitter) waits(t *plan.Transfer) []Wait {
 	var ws []Wait
 	for _, x := range t.After {
 		delivers := slices.ContainsFunc(t.Blocks, func(b plan.Block) bool {
-			y, ok := s.holds[holding{t.Src, b}]
+			y, ok := s.holds[holdingOf(t.Src, b)]
 			return ok && y == x
 		})
-		host, left := t.Teller(&s.plan.Transfers[x])
+		host, left := s.plan.Teller(t, &s.plan.Transfers[x])
 		w := Wait{Transfer: x, Host: host, Left: left}
 		if !delivers {
 			ws = append(ws, w)
@@ -274,25 +282,31 @@ func (s *splitter) waits(t *plan.Transfer) []Wait {
 
 // fillBlocks sets the Blocks of each part and returns where each block stands in them.
 func (s *splitter) fillBlocks(parts []*Part) map[holding]int {
-	index := make(map[holding]int)
-	add := func(h holding) {
+	index := make(map[holding]int, len(s.holds)+len(parts))
+	add := func(host int, block plan.Block) {
+		h := holdingOf(host, block)
 		if _, ok := index[h]; ok {
 			return
 		}
 		index[h] = -1
 		role := Forward
-		if h.block.Origin == h.host {
+		if block.Origin == host {
 			role = Origin
-		} else if s.wants(h.host, h.block) {
+		} else if s.wants(host, block) {
 			role = Want
 		}
-		parts[h.host].Blocks = append(parts[h.host].Blocks, Block{Block: h.block, Size: s.plan.Size(h.block), Role: role})
+		from, to := s.plan.Span(block)
+		b := Block{Block: block, Size: to - from, Role: role}
+		if s.plan.Pieces(block) > 1 {
+			b.Cut, b.Offset = true, from
+		}
+		parts[host].Blocks = append(parts[host].Blocks, b)
 	}
 	for i := range s.plan.Transfers {
 		t := &s.plan.Transfers[i]
 		for _, b := range t.Blocks {
-			add(holding{t.Src, b})
-			add(holding{t.Dst, b})
+			add(t.Src, b)
+			add(t.Dst, b)
 		}
 	}
 	for h, part := range parts {
@@ -300,7 +314,7 @@ func (s *splitter) fillBlocks(parts []*Part) map[holding]int {
 			return cmp.Compare(part.Number(a.Block), part.Number(b.Block))
 		})
 		for i, b := range part.Blocks {
-			index[holding{h, b.Block}] = i
+			index[holdingOf(h, b.Block)] = i
 		}
 	}
 	return index

@@ -23,6 +23,7 @@ type Stats struct {
 type PeerStats struct {
 	Sent, Received int64 // bytes, each chunk counted once
 	Resent         int64 // bytes sent another time after a stream broke
+	Hedged         int64 // bytes sent another time because a lane was late, see hedge.go
 	Duplicates     int64 // bytes that arrived another time and were dropped
 	Broken         int   // streams to the host that ended before their time
 	// Network is the time that lanes to the host spent writing, Starved the time in

@@ -10,7 +10,7 @@ import (
 
 // A Stream carries one lane's share of an exchange to one host and the answers back.
 // Reads and writes are called by one goroutine each; the other methods by any, at any
-// time, and they must not block. In production it is a QUIC stream of package lane.
+// time, and they must not block. In production it is a QUIC or a TCP stream of package lane.
 type Stream interface {
 	io.Reader
 	io.Writer
@@ -30,6 +30,11 @@ type laneStream struct{ *lane.Stream }
 
 func (s laneStream) CloseRead() { s.CancelRead(0) }
 
+// A gatherer is a stream that writes two pieces at the price of one. A [lane.TCPStream] is one.
+type gatherer interface {
+	WriteBoth(head, body []byte) (int, error)
+}
+
 // OpenOver returns the Open of a [Config] for an endpoint.
 func OpenOver(ep *lane.Endpoint) func(ctx context.Context, host string, n int) (Stream, error) {
 	return func(ctx context.Context, host string, n int) (Stream, error) {
@@ -45,4 +50,9 @@ func OpenOver(ep *lane.Endpoint) func(ctx context.Context, host string, n int) (
 // sender is who the lane's certificate names.
 func (e *Engine) AcceptLane(ctx context.Context, s *lane.Stream) {
 	e.Accept(ctx, s.Peer.Name, laneStream{s})
+}
+
+// AcceptTCP is AcceptLane for [lane.Endpoint.HandleTCPStreams].
+func (e *Engine) AcceptTCP(ctx context.Context, s *lane.TCPStream) {
+	e.Accept(ctx, s.Peer.Name, s)
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"errors"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -24,17 +25,19 @@ type pipe struct {
 
 type pipeFlow struct {
 	w       *window
-	left    int // chunks
-	sent    int64
-	answers []mark // in order, as all ways are alike
+	left    int    // slices
+	answers []slot // in order, as all ways are alike
 }
+
+// A slot is a slice on its way.
+type slot struct{ sent, back time.Time }
 
 func newPipe(rate float64, delay time.Duration, n, chunk, chunks int) *pipe {
 	p := &pipe{rate: rate, delay: delay, now: time.Unix(0, 0)}
 	p.free = p.now
 	for range n {
 		p.flows = append(p.flows, &pipeFlow{
-			w:    newWindow(Path{RTT: delay, Rate: netmap.BytesPerSec(rate), Flows: n}, chunk),
+			w:    newWindow(Path{RTT: delay, Rate: netmap.BytesPerSec(rate), Flows: n}, 1, chunk),
 			left: chunks,
 		})
 	}
@@ -45,32 +48,29 @@ func newPipe(rate float64, delay time.Duration, n, chunk, chunks int) *pipe {
 func (p *pipe) run(t *testing.T, end time.Time) {
 	for {
 		for _, f := range p.flows {
-			for f.left > 0 && !f.w.full() {
+			for f.left > 0 && f.w.room(f.w.slice) {
 				f.left--
 				if p.now.After(p.free) {
 					p.idle += p.now.Sub(p.free)
 					p.free = p.now
 				}
 				p.most = max(p.most, p.free.Sub(p.now))
-				p.free = p.free.Add(time.Duration(float64(f.w.chunk) / p.rate * 1e9))
-				f.sent += f.w.chunk
-				f.w.wrote(int(f.w.chunk), p.now)
-				f.answers = append(f.answers, mark{f.sent, p.free.Add(p.delay)})
+				p.free = p.free.Add(time.Duration(float64(f.w.slice) / p.rate * 1e9))
+				f.w.wrote(f.w.slice)
+				f.answers = append(f.answers, slot{p.now, p.free.Add(p.delay)})
 			}
 		}
 		var first *pipeFlow
 		for _, f := range p.flows {
-			if len(f.answers) > 0 && (first == nil || f.answers[0].at.Before(first.answers[0].at)) {
+			if len(f.answers) > 0 && (first == nil || f.answers[0].back.Before(first.answers[0].back)) {
 				first = f
 			}
 		}
-		if first == nil || first.answers[0].at.After(end) {
+		if first == nil || first.answers[0].back.After(end) {
 			return
 		}
-		p.now = first.answers[0].at
-		if err := first.w.answered(first.answers[0].end, p.now); err != nil {
-			t.Fatal(err)
-		}
+		p.now = first.answers[0].back
+		first.w.answered(first.w.slice, p.now.Sub(first.answers[0].sent))
 		first.answers = first.answers[1:]
 	}
 }
@@ -82,9 +82,9 @@ func TestWindowShares(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 70))
 		rate := float64(100_000 + rng.IntN(10_000_000))
 		delay := time.Duration(10+rng.IntN(200)) * time.Millisecond
-		n, chunk := 1+rng.IntN(12), 4096<<rng.IntN(4)
+		n, chunk := 1+rng.IntN(12), 4096<<rng.IntN(6)
 		p := newPipe(rate, delay, n, chunk, 1<<20)
-		one := time.Duration(float64(chunk) / rate * 1e9)
+		one := time.Duration(float64(p.flows[0].w.slice) / rate * 1e9)
 		round := delay + time.Duration(2*n)*one
 		warm := p.now.Add(time.Duration(3+bits.Len(uint(delay/one))) * round)
 		p.run(t, warm)
@@ -94,7 +94,7 @@ func TestWindowShares(t *testing.T) {
 		if p.idle > span/10 {
 			t.Errorf("seed %d: %d flows of chunks of %d over %.0f B/s, %v: idle for %v of %v", seed, n, chunk, rate, delay, p.idle, span)
 		}
-		// Each has at most a chunk or two of its own before the link, and a doubling may
+		// Each has at most a slice or two of its own before the link, and a doubling may
 		// overshoot by the link's own product once.
 		if most := time.Duration(3*n)*one + delay; p.most > most {
 			t.Errorf("seed %d: %d flows of chunks of %d over %.0f B/s, %v: a queue of %v, want at most %v", seed, n, chunk, rate, delay, p.most, most)
@@ -102,7 +102,7 @@ func TestWindowShares(t *testing.T) {
 		for _, f := range p.flows[1:] {
 			f.left = 0
 		}
-		alone := p.now.Add(time.Duration(4+bits.Len(uint(delay/one))) * round)
+		alone := p.now.Add(time.Duration(8+2*bits.Len(uint(delay/one))) * round)
 		p.run(t, alone)
 		p.idle = 0
 		p.run(t, alone.Add(span))
@@ -113,54 +113,55 @@ func TestWindowShares(t *testing.T) {
 }
 
 // TestWindowGoesDown: a queue that is not of its own making, which stays for long, takes
-// a window back to one chunk and never below.
+// a window back to a few slices and never below.
 func TestWindowGoesDown(t *testing.T) {
-	w := newWindow(Path{RTT: 100 * time.Millisecond, Rate: 1e6, Flows: 1}, 4096)
-	if w.limit != 100_000 {
-		t.Fatalf("begins with %d bytes, want rate times round trip", w.limit)
+	w := newWindow(Path{RTT: 100 * time.Millisecond, Rate: 1e6, Flows: 1}, 1, 4096)
+	if w.limit != 100_000+w.slice {
+		t.Fatalf("begins with %d bytes, want rate times round trip and a slice", w.limit)
 	}
-	now := time.Unix(0, 0)
 	for range 200 {
-		for !w.full() {
-			w.wrote(4096, now)
+		for w.room(w.slice) {
+			w.wrote(w.slice)
 		}
-		now = now.Add(time.Second)
-		if err := w.answered(w.sent, now); err != nil {
-			t.Fatal(err)
-		}
-		if w.limit < 4096 {
-			t.Fatalf("a window of %d bytes holds no chunk", w.limit)
+		w.answered(w.sent-w.got, time.Second)
+		w.least = 50 * time.Millisecond // what it was when nothing stood in the queue
+		if w.limit < leastSlices*w.slice {
+			t.Fatalf("a window of %d bytes holds less than %d slices of %d", w.limit, leastSlices, w.slice)
 		}
 	}
-	if w.limit > 2*4096 {
+	if w.limit > (leastSlices+1)*w.slice {
 		t.Errorf("after 200 rounds of ten times the round trip the window is %d bytes", w.limit)
 	}
 }
 
 func TestNoWindow(t *testing.T) {
-	for _, p := range []Path{{}, {RTT: time.Second}, {Rate: 1e6}, {RTT: -1, Rate: 1e6}} {
-		w := newWindow(p, 4096)
-		w.wrote(1<<30, time.Time{})
-		if w != nil || w.full() {
+	for _, p := range []Path{{}, {RTT: time.Second}, {Rate: 1e6}, {RTT: -1, Rate: 1e6}, {RTT: time.Second, Rate: netmap.BytesPerSec(math.Inf(1))}} {
+		w := newWindow(p, 1, 4096)
+		w.wrote(1 << 30)
+		if w != nil || !w.room(1<<30) || (&outLane{win: w}).step() != 0 {
 			t.Errorf("path %+v: a window, want none", p)
 		}
-		if err := w.answered(0, time.Time{}); !errors.Is(err, errMalformed) {
-			t.Errorf("path %+v: answer that was not asked for: %v", p, err)
-		}
 	}
-	w := newWindow(Path{RTT: time.Second, Rate: 1e6}, 10)
-	w.wrote(10, time.Time{})
-	w.wrote(10, time.Time{})
+}
+
+// TestAnswers: a peer may answer what was written, in order, and nothing else.
+func TestAnswers(t *testing.T) {
+	l := &outLane{win: newWindow(Path{RTT: time.Second, Rate: 1e6}, 1, 10)}
+	l.sent = 20
+	l.win.wrote(20)
 	for _, got := range []int64{21, -1} {
-		if err := w.answered(got, time.Time{}); !errors.Is(err, errMalformed) {
+		if err := l.answered(got, 0); !errors.Is(err, errMalformed) {
 			t.Errorf("%d bytes of 20 answered: %v", got, err)
 		}
 	}
-	if err := w.answered(20, time.Time{}); err != nil {
+	if err := l.answered(20, 0); err != nil {
 		t.Error(err)
 	}
-	if err := w.answered(10, time.Time{}); !errors.Is(err, errMalformed) {
+	if err := l.answered(10, 0); !errors.Is(err, errMalformed) {
 		t.Errorf("answers go back from 20 to 10: %v", err)
+	}
+	if err := (&outLane{}).answered(0, 0); !errors.Is(err, errMalformed) {
+		t.Errorf("an answer that was not asked for: %v", err)
 	}
 }
 

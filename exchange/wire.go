@@ -22,7 +22,8 @@ import (
 //	token     0x03 · transfer          transfer is complete at the opener
 //	left      0x07 · transfer          the data of transfer have left the opener
 //	ask       0x04                     tell me what you have: a stream broke
-//	tell      0x06                     answer each chunk of this stream with got
+//	tell      0x06 · bytes             answer this, and each chunk of this stream, with got; if
+//	                                   bytes is not 0, also after so many bytes in a chunk
 //
 //	acceptor → opener
 //	done      0x11 · transfer          all blocks have arrived and are verified
@@ -30,8 +31,10 @@ import (
 //	leftSeen  0x17 · transfer          likewise for left
 //	have      0x13 · block number · first · count    entries that need not be sent again
 //	end       0x14                     of the answer to ask
-//	got       0x16 · bytes             of the stream's chunks that were read, in all:
-//	                                   after each chunk, and while one takes long
+//	got       0x16 · bytes · clock     of the stream's chunks that were read, in all:
+//	                                   after each chunk, and while one takes long; clock is
+//	                                   the reader's, in µs, the same on all streams of the
+//	                                   exchange between two hosts
 //	complete  0x15                     the part that runs here is complete: all is done and seen
 //
 //	both
@@ -40,7 +43,7 @@ import (
 // The entries of a block are its chunks, numbered from 0, and then its checksum; an
 // empty block has only the checksum. A block counts as arrived when all entries have.
 const (
-	wireVersion = 1
+	wireVersion = 2
 
 	frameChunk    = 0x01
 	frameSum      = 0x02
@@ -83,8 +86,8 @@ func (h header) appendTo(dst []byte) []byte {
 // A frame is one frame without a chunk's bytes. Which fields hold depends on kind.
 type frame struct {
 	kind   byte
-	number int    // block number, transfer (token, left, done, seen, leftSeen), or bytes for got
-	index  int    // chunk, or first entry of have
+	number int    // block number, transfer (token, left, done, seen, leftSeen), or bytes for got and tell
+	index  int    // chunk, first entry of have, or clock of got
 	n      int    // bytes of the chunk, or entries of have
 	sum    uint64 // sum
 	reason string // fail
@@ -100,8 +103,11 @@ func (f *frame) appendTo(dst []byte) []byte {
 	case frameSum:
 		dst = binary.AppendUvarint(dst, uint64(f.number))
 		dst = binary.LittleEndian.AppendUint64(dst, f.sum)
-	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameGot:
+	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameTell:
 		dst = binary.AppendUvarint(dst, uint64(f.number))
+	case frameGot:
+		dst = binary.AppendUvarint(dst, uint64(f.number))
+		dst = binary.AppendUvarint(dst, uint64(f.index))
 	case frameFail:
 		reason := f.reason[:min(len(f.reason), maxReason)]
 		dst = binary.AppendUvarint(dst, uint64(len(reason)))
@@ -119,6 +125,8 @@ const readAhead = 256
 type frameReader struct {
 	br   *bufio.Reader
 	part func(bytes int) error // called while the bytes of a chunk come; nil for nobody
+	// stage takes a chunk before its place is claimed; nil: it goes there at once.
+	stage *stage
 }
 
 func newFrameReader(r io.Reader) frameReader {
@@ -233,10 +241,16 @@ func (r frameReader) next(f *frame) error {
 		}
 		f.sum = binary.LittleEndian.Uint64(b)
 		return r.skip(8)
-	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameGot:
+	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameTell:
 		f.number, err = r.uvarint()
 		return err
-	case frameAsk, frameTell, frameEnd, frameComplete:
+	case frameGot:
+		if f.number, err = r.uvarint(); err != nil {
+			return err
+		}
+		f.index, err = r.uvarint()
+		return err
+	case frameAsk, frameEnd, frameComplete:
 		return nil
 	case frameFail:
 		n, err := r.uvarint()

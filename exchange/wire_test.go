@@ -18,7 +18,7 @@ func TestFrames(t *testing.T) {
 		{kind: frameToken, number: maxNumber},
 		{kind: frameAsk},
 		{kind: frameTell},
-		{kind: frameGot, number: 1 << 20},
+		{kind: frameGot, number: 1 << 20, index: 1 << 30}, {kind: frameTell, number: 3600},
 		{kind: frameDone, number: 7},
 		{kind: frameSeen, number: 8},
 		{kind: frameHave, number: 0, index: 3, n: 9},
@@ -207,7 +207,7 @@ func TestChunksDoNotAllocate(t *testing.T) {
 	to, from := x[0].peers["host1"], x[1].peers["host0"]
 	allocs := testing.AllocsPerRun(500, func() {
 		w := x[0].next(to, l)
-		if err := x[0].writeChunk(a, buf, &w); err != nil {
+		if err := x[0].writeChunk(to, l, buf, &w); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.next(&f); err != nil {

@@ -57,6 +57,7 @@ type bulkOptions struct {
 	one      lanePoint     // what is known of one lane: a search begins with the lanes that fill line. Zero: nothing
 	line     float64       // bytes a second of the link, where one is known; 0 unknown
 	link     float64       // bytes a second that trains read of the link; 0 unknown
+	rtt      time.Duration // round trip that pings found: the lanes' own may never see the path without others' queues. 0 unknown
 	bytes    int64         // user bytes, all lanes together. 0 means 64 MiB
 	time     time.Duration // from the first byte on. 0 means 10 s
 	spread   float64       // relative standard error at which to stop where losses decide. 0 means 0.05

@@ -174,7 +174,9 @@ func (r *bulkRun) step(ctx context.Context, s control, start time.Time, k int, c
 		if m.Count < k {
 			continue
 		}
-		p.rtt = res.RTT
+		if p.rtt = res.RTT; r.o.rtt > 0 {
+			p.rtt = min(p.rtt, r.o.rtt)
+		}
 		if p.after < 0 {
 			p.after = time.Duration(m.SpanNS) + settling(curve, k, res.RTT)
 		}

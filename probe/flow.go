@@ -114,7 +114,7 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 			return line, lineSpread
 		}
 		if like.part >= follows {
-			return line * min(like.part, 1), lineSpread
+			return followed(line*min(like.part, 1), lineSpread, like.rate, max(like.spread, loneSpread))
 		}
 		return min(like.rate, line), max(lineSpread, loneSpread)
 	}
@@ -123,9 +123,20 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 	case line == 0:
 		return got, gotSpread
 	case part >= follows:
-		return line * min(part, 1), max(lineSpread, min(gotSpread, loneSpread))
+		rate, spread = followed(line*min(part, 1), lineSpread, got, max(gotSpread, loneSpread))
+		return rate, max(spread, min(gotSpread, loneSpread))
 	}
 	return min(got, line), gotSpread
+}
+
+// followed returns what a flow gets that follows its link, by what trains read of the link and by what it was read to get itself. Trains
+// know of a change first, so they count for most where they are sure. On a path with jitter each reading is off by half or more, and
+// a flow knows its rate better than their median does, unless the two contradict each other.
+func followed(byTrains, trainSpread, read, readSpread float64) (rate, spread float64) {
+	if read <= 0 || unequal(byTrains, trainSpread, read, readSpread) {
+		return byTrains, trainSpread
+	}
+	return weighted(byTrains, trainSpread, read, readSpread), min(trainSpread, readSpread)
 }
 
 // pooled returns what one flow gets and which part of the link that is, by the pair's own bulk

@@ -46,6 +46,39 @@ func TestFlowBelief(t *testing.T) {
 	}
 }
 
+// On a path with jitter trains are off by half: a pair's own bulk probe holds what is believed of its flow, and that of others
+// what is believed of theirs. A fall to a quarter is seen all the same.
+func TestJitter(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		noisy := func(rate float64) (float64, float64) {
+			return rate * (1 + 0.6*(rng.Float64()-0.5)), 0.2 + rng.Float64()
+		}
+		for name, like := range map[string]siteFlow{"own": {}, "others'": {part: 0.9 + 0.3*rng.Float64(), rate: 4.9, spread: 0.1, pairs: 1}} {
+			var b flowBelief
+			b.train(noisy(5))
+			if name == "own" {
+				b.flowed(4.9, 0.02)
+			}
+			for range 10 {
+				b.train(noisy(5))
+				rate, spread := b.flow(like)
+				if math.Abs(rate/4.9-1) > 0.06 || spread > 0.15 {
+					t.Fatalf("seed %d, %s bulk probe: %g ± %.2f, want 4.9; trains %.3g ± %.2f", seed, name, rate, spread, b.line.rates, b.line.spreads)
+				}
+			}
+			for range 7 {
+				if b.train(noisy(1.25)) {
+					b.linkChanged()
+				}
+			}
+			if rate, _ := b.flow(like); rate > 1.25*1.4 {
+				t.Errorf("seed %d, %s bulk probe: %g after a fall to 1.25; trains %.3g ± %.2f", seed, name, rate, b.line.rates, b.line.spreads)
+			}
+		}
+	}
+}
+
 // TestLinkFalls: two trains tell of a link that has fallen to a quarter, of a flow that filled it
 // and of one that is held.
 func TestLinkFalls(t *testing.T) {

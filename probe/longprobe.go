@@ -79,11 +79,11 @@ func (p *Prober) most(l longProbe, u use, cost int64) int64 {
 
 // longUse says which part of a link's budget a long probe draws on: the first of its kind over a
 // link as far as this host knows on the burst, so that a new grid is known soon. Where it would take
-// much of that, over a slow link, it must not: the first trains of hosts would wait for hours. A second opinion on
-// one that may have met others' packets is as good as the first.
+// so much of that, over a slow link, that the first trains of hosts would wait for hours, it must not: of a sixth of the burst they
+// do not, nor of half of what [firstTrains] of them leave. A second opinion on one that may have met others' packets is as good as the first.
 func (p *Prober) longUse(l longProbe) use {
-	cost := float64(l.cost())
-	if cost > float64(p.cfg.LinkBurst)/2 || cost > float64(l.rate)*bootstrapTime.Seconds()/6 {
+	cost, burst := float64(l.cost()), p.cfg.linkTerms().burstAt(float64(l.rate))
+	if cost > burst/6 && cost > (burst-firstTrains*firstCost)/2 {
 		return again
 	}
 	second := l.kind == KindBandwidth && p.rec.second(l.peer.Name)
@@ -125,7 +125,7 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		}
 		return p.spent(l, a, err)
 	}
-	o := bulkOptions{lanes: 1, link: float64(l.rate), bytes: min(most, left), time: maxBulkTime, more: more, progress: progress}
+	o := bulkOptions{lanes: 1, link: float64(l.rate), rtt: l.rtt, bytes: min(most, left), time: maxBulkTime, more: more, progress: progress}
 	if l.kind == KindCapacity {
 		o.lanes, o.one, o.line = maxLanes, l.one, l.line
 	}

@@ -195,8 +195,10 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 		drains := r.Cuts > 0 && r.sinks(p)
 		full := !r.Grows && !drains && total >= p.chance(r.Rate)
 		r.Enough = full && r.Spread <= steadyError
-		// Five times the noise is more than chance explains: then something else than strangers takes the rest.
-		others := min(p.strangers(r), 5*r.noise)
+		others := p.strangers(r)
+		if n >= 3*steadyParts { // five times the noise of so many is more than chance explains: something else takes the rest
+			others = min(others, 5*r.noise)
+		}
 		if r.Shared = others > steadyError && !r.Grows && (full || span >= sharedTime); r.Shared {
 			r.Spread = min(max(r.noise, others), maxSpread)
 			r.Enough = span >= sharedTime || full && p.lanes > 1 && r.Spread <= sharedMany

@@ -23,9 +23,10 @@ func (p bulkPath) chance(rate float64) float64 {
 }
 
 // strangers returns the relative standard error of r.Rate that others' packets make where they take what r leaves of the link:
-// of n packets that come at random √n come more or less, or some more as they come in bursts.
+// of n packets that come at random √n come more or less, or some more as they come in bursts. 0 where they take too little
+// to be told from packets that the reading has cut through.
 func (p bulkPath) strangers(r steady) float64 {
-	if others := p.line - r.Rate; others > 0 {
+	if others := p.line - r.Rate; r.Rate < fills*p.line {
 		return sharedBursts * math.Sqrt(others*float64(p.packet)/r.Span.Seconds()) / r.Rate
 	}
 	return 0

@@ -46,6 +46,8 @@ const (
 	capacityCost  = 3        // bulk probes that a search for the knee costs where one lane is enough
 	// logpPatience is how long LogP of a link between sites waits until bulk probes know it.
 	logpPatience = 30 * time.Minute
+	// firstTrains is how many first measurements of pairs a young link has to carry, about: those of two sites of 8 hosts.
+	firstTrains = 64
 	// firstPart is the part of the burst of a link that its first bulk probe may take: the rest is for that of a
 	// second host.
 	firstPart = 0.5

@@ -34,11 +34,13 @@ type AlltoallOptions struct {
 // Alltoall sends each rank its block of input, which holds one for each rank in rank order,
 // and returns the blocks from all ranks.
 func (r *Rank) Alltoall(ctx context.Context, input []byte, opts AlltoallOptions) (*Result, error) {
+	return r.StartAlltoall(ctx, input, opts).Wait(context.Background())
+}
+
+// StartAlltoall is Alltoall that does not wait; see [Rank.StartAllgather].
+func (r *Rank) StartAlltoall(ctx context.Context, input []byte, opts AlltoallOptions) *Operation {
 	do, err := r.alltoall(&opts)
-	if err != nil {
-		return nil, err
-	}
-	return r.inMemory(ctx, input, &opts.Options, do)
+	return r.start(ctx, &task{opts: opts.Options, wrong: err, size: int64(len(input)), data: input, do: do, take: r.inMemory})
 }
 
 // AlltoallFile is Alltoall with the content of the file in as the input, and the file out,
@@ -52,7 +54,7 @@ func (r *Rank) AlltoallFile(ctx context.Context, in, out string, opts AlltoallOp
 	return r.withFiles(ctx, in, out, &opts.Options, do)
 }
 
-func (r *Rank) alltoall(opts *AlltoallOptions) (operation, error) {
+func (r *Rank) alltoall(opts *AlltoallOptions) (request, error) {
 	sizes := make([]uint64, len(opts.Sizes))
 	for i, n := range opts.Sizes {
 		if n < 0 {
@@ -65,18 +67,24 @@ func (r *Rank) alltoall(opts *AlltoallOptions) (operation, error) {
 			return nil, fmt.Errorf("sync block %d, fanout %d: want 0 or more", opts.SyncBlock, opts.Fanout)
 		}
 	}
-	return func(ctx context.Context, path string) (response, error) {
-		resp, err := r.c.api.Alltoall(ctx, connect.NewRequest(&apiv1.AlltoallRequest{
-			Job: r.job, Rank: r.rank, Input: &apiv1.AlltoallRequest_Spool{Spool: path}, Sizes: sizes,
+	return func(ctx context.Context, in payload, turn *apiv1.Turn) (*response, error) {
+		m := &apiv1.AlltoallRequest{
+			Job: r.job, Rank: r.rank, Sizes: sizes, Turn: turn,
 			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
 			Options: &apiv1.AlltoallOptions{
 				Sync: opts.Sync, SyncBlock: uint32(opts.SyncBlock), Within: opts.Within,
 				SyncStrict: opts.SyncStrict, Fanout: uint32(opts.Fanout),
 			},
-		}))
+		}
+		if in.spool != "" {
+			m.Input = &apiv1.AlltoallRequest_Spool{Spool: in.spool}
+		} else {
+			m.Input = &apiv1.AlltoallRequest_Data{Data: in.data}
+		}
+		resp, err := r.c.api.Alltoall(ctx, connect.NewRequest(m))
 		if err != nil {
 			return nil, err
 		}
-		return resp.Msg, nil
+		return &response{resp.Msg.Data, resp.Msg.Spool, resp.Msg.Sizes, resp.Msg.Report}, nil
 	}, nil
 }

@@ -33,6 +33,8 @@ func NewDialer(dial func(ctx context.Context) (net.Conn, error)) *Client {
 	h := &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		DisableCompression: true,
+		// A rank can have several operations under way, each on a connection of its own.
+		MaxIdleConnsPerHost: 8,
 	}}
 	return &Client{api: apiv1connect.NewAgentServiceClient(h, "http://gridagent"), http: h}
 }
@@ -71,13 +73,14 @@ func asGroupError(err error) error {
 
 // A Rank is this program's place in a group.
 type Rank struct {
-	c      *Client
-	job    string
-	rank   uint32
-	hosts  []string
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when the stream has ended, after err is set
-	err    error
+	c       *Client
+	job     string
+	rank    uint32
+	hosts   []string
+	cancel  context.CancelFunc
+	ended   chan struct{} // closed when the stream has ended, after err is set
+	err     error
+	numbers *numbers
 }
 
 // JoinOptions are the optional part of a Join.
@@ -106,7 +109,7 @@ func (c *Client) Join(ctx context.Context, job string, rank, ranks int, opts ...
 		cancel()
 		return nil, asGroupError(err)
 	}
-	r := &Rank{c: c, job: job, rank: uint32(rank), cancel: cancel, ended: make(chan struct{})}
+	r := &Rank{c: c, job: job, rank: uint32(rank), cancel: cancel, ended: make(chan struct{}), numbers: newNumbers()}
 	for stream.Receive() {
 		switch e := stream.Msg().Event.(type) {
 		case *apiv1.GroupEvent_Waiting:
@@ -171,22 +174,26 @@ func (r *Rank) Fail(cause error) error {
 }
 
 // Close leaves the group. If an operation of the rank is running, the rank is lost to
-// the others.
+// the others. It returns when all operations of the rank have ended.
 func (r *Rank) Close() error {
 	r.cancel()
 	<-r.ended
+	r.numbers.stop(errClosed)
+	r.numbers.tasks.Wait()
 	return nil
 }
+
+var errClosed = errors.New("the rank has been closed")
 
 // endGrace is how long a call that broke waits for the life line to say why: the agent
 // ends both when the group ends, in any order.
 const endGrace = 200 * time.Millisecond
 
-// failure returns what ended the group, nil if nothing has.
-func (r *Rank) failure() *GroupError {
+// failure returns what ended the group, nil if nothing has within grace.
+func (r *Rank) failure(grace time.Duration) *GroupError {
 	select {
 	case <-r.ended:
-	case <-time.After(endGrace):
+	case <-time.After(grace):
 		return nil
 	}
 	var ge *GroupError
@@ -204,7 +211,7 @@ func (r *Rank) lost(err error) error {
 	c := connect.CodeOf(err)
 	gone := c == connect.CodeUnavailable || c == connect.CodeUnknown
 	if gone || c == connect.CodeFailedPrecondition {
-		if ge := r.failure(); ge != nil {
+		if ge := r.failure(endGrace); ge != nil {
 			return ge
 		}
 	}
@@ -218,7 +225,7 @@ func (r *Rank) lost(err error) error {
 // the files of a rank away when its group ends.
 func (r *Rank) unopened(what string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		if ge := r.failure(); ge != nil {
+		if ge := r.failure(endGrace); ge != nil {
 			return ge
 		}
 	}

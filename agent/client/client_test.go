@@ -39,6 +39,8 @@ type fakeAgent struct {
 	spool     func() error
 	progress  int
 	asked     *apiv1.AlltoallRequest // the last one
+	turns     []*apiv1.Turn          // of allgathers, in the order of their arrival
+	gate      chan struct{}          // if not nil, barriers wait for it
 }
 
 func (f *fakeAgent) Join(ctx context.Context, r *connect.Request[apiv1.JoinRequest], out *connect.ServerStream[apiv1.GroupEvent]) error {
@@ -51,7 +53,8 @@ func (f *fakeAgent) Join(ctx context.Context, r *connect.Request[apiv1.JoinReque
 	if r.Msg.Job == "empty" {
 		return nil
 	}
-	if err := out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Formed{Formed: &apiv1.Formed{Hosts: []string{"h"}}}}); err != nil {
+	hosts := slices.Repeat([]string{"h"}, int(r.Msg.Ranks))
+	if err := out.Send(&apiv1.GroupEvent{Event: &apiv1.GroupEvent_Formed{Formed: &apiv1.Formed{Hosts: hosts}}}); err != nil {
 		return err
 	}
 	select {
@@ -80,8 +83,9 @@ func (f *fakeAgent) Spool(_ context.Context, r *connect.Request[apiv1.SpoolReque
 func (f *fakeAgent) Allgather(ctx context.Context, r *connect.Request[apiv1.AllgatherRequest]) (*connect.Response[apiv1.AllgatherResponse], error) {
 	f.mu.Lock()
 	allgather := f.allgather
+	f.turns = append(f.turns, r.Msg.Turn)
 	f.mu.Unlock()
-	in, err := os.ReadFile(r.Msg.GetSpool())
+	in, err := given(r.Msg)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +104,7 @@ func (f *fakeAgent) Alltoall(_ context.Context, r *connect.Request[apiv1.Alltoal
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = r.Msg
-	in, err := os.ReadFile(r.Msg.GetSpool())
+	in, err := given(r.Msg)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +113,50 @@ func (f *fakeAgent) Alltoall(_ context.Context, r *connect.Request[apiv1.Alltoal
 	err = os.WriteFile(path, in, 0o600)
 	half := uint64(len(in) / 2)
 	return connect.NewResponse(&apiv1.AlltoallResponse{Spool: path, Sizes: []uint64{half, uint64(len(in)) - half}, Report: &apiv1.Report{PlanGiven: true}}), err
+}
+
+// given is the input of a request.
+func given(m interface {
+	GetSpool() string
+	GetData() []byte
+}) ([]byte, error) {
+	if m.GetSpool() == "" {
+		return bytes.Clone(m.GetData()), nil
+	}
+	return os.ReadFile(m.GetSpool())
+}
+
+func (f *fakeAgent) Broadcast(_ context.Context, r *connect.Request[apiv1.BroadcastRequest]) (*connect.Response[apiv1.BroadcastResponse], error) {
+	in, err := given(r.Msg)
+	if err != nil {
+		return nil, err
+	}
+	if r.Msg.Root != r.Msg.Rank {
+		if len(in) > 0 {
+			return nil, errors.New("not the root's")
+		}
+		in = []byte("from the root")
+	}
+	return connect.NewResponse(&apiv1.BroadcastResponse{Data: in, Size: uint64(len(in)), Report: &apiv1.Report{Algorithm: "fake"}}), nil
+}
+
+func (f *fakeAgent) Barrier(ctx context.Context, r *connect.Request[apiv1.BarrierRequest]) (*connect.Response[apiv1.BarrierResponse], error) {
+	f.mu.Lock()
+	gate := f.gate
+	f.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return connect.NewResponse(&apiv1.BarrierResponse{Report: &apiv1.Report{Seconds: 1}}), nil
+}
+
+func (f *fakeAgent) Cancel(context.Context, *connect.Request[apiv1.CancelRequest]) (*connect.Response[apiv1.CancelResponse], error) {
+	f.over <- failure("cancelled", 0, "h", "rank 0 on host h gave up")
+	return connect.NewResponse(&apiv1.CancelResponse{}), nil
 }
 
 // prefixed is the result of two ranks, the first of which contributed "first".
@@ -359,7 +407,7 @@ func TestGroupFailureWins(t *testing.T) {
 			r := join(t, c)
 			breakIt(f)
 			f.over <- lost
-			_, err := r.Allgather(t.Context(), []byte("x"), Options{})
+			_, err := r.Allgather(t.Context(), make([]byte, maxInline+1), Options{}) // by a file
 			check(t, err)
 			<-r.Ended()
 			check(t, r.Err())

@@ -9,7 +9,12 @@
 //
 //	res, err = r.Alltoall(ctx, blocks, client.AlltoallOptions{}) // one for each rank, in rank order
 //
-// Payloads go by shared memory: the agent makes a file, both sides map or copy it.
+//	a := r.StartBroadcast(ctx, 0, data, client.Options{}) // several may be under way
+//	b := r.StartBarrier(ctx, client.Options{})
+//	res, err = a.Wait(ctx)
+//
+// Payloads go by shared memory: the agent makes a file, both sides map or copy it. Small ones
+// travel inside the calls.
 // An error that ended the group is a [*GroupError], the same at every rank.
 //
 // Place in the flow: outside the daemon, over the local API of package agent; what

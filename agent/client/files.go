@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,13 +12,27 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
-// CheckFiles tells what [Rank.AllgatherFile] and [Rank.AlltoallFile] would refuse of their two files, without
-// opening either: in must be a regular file, out must not exist (unless it may be
-// overwritten: then it must be a regular file), its folder must. Who calls it before
-// Join spares the other ranks a group that cannot do its work.
+// CheckFiles tells what the calls that take files would refuse of theirs, without opening either:
+// in must be a regular file, out must not exist (unless it may be overwritten: then it must be a
+// regular file), its folder must. One that is empty is not looked at. Who calls it before Join
+// spares the other ranks a group that cannot do its work.
 func CheckFiles(in, out string, overwrite bool) error {
+	if in != "" {
+		if err := checkInput(in); err != nil {
+			return err
+		}
+	}
+	if out == "" {
+		return nil
+	}
+	return checkOutput(out, overwrite)
+}
+
+func checkInput(in string) error {
 	info, err := os.Stat(in) // not by opening it: a pipe without a writer would block
 	if err != nil {
 		return fmt.Errorf("input: %w", err)
@@ -24,7 +40,11 @@ func CheckFiles(in, out string, overwrite bool) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("input %s: not a regular file", in)
 	}
-	info, err = os.Lstat(out)
+	return nil
+}
+
+func checkOutput(out string, overwrite bool) error {
+	info, err := os.Lstat(out)
 	switch {
 	case err == nil && overwrite && !info.Mode().IsRegular():
 		return fmt.Errorf("output %s: not a regular file", out)
@@ -41,6 +61,87 @@ func CheckFiles(in, out string, overwrite bool) error {
 		return fmt.Errorf("output %s: %s is not a folder", out, filepath.Dir(out))
 	}
 	return nil
+}
+
+// withFiles runs do over the content of the file in and writes the result to the file out.
+// An error names the path that is at fault.
+func (r *Rank) withFiles(ctx context.Context, in, out string, opts *Options, do request) (*apiv1.Report, error) {
+	if err := CheckFiles(in, out, opts.Overwrite); err != nil {
+		return nil, err
+	}
+	// Made before anything is moved: that the place cannot be written is better known now.
+	dst, err := createPart(out)
+	if err != nil {
+		return nil, err
+	}
+	defer dst.remove()
+	return r.fromFile(ctx, in, &task{opts: *opts, do: do, take: r.intoFile(dst, out, opts.Overwrite)})
+}
+
+// fromFile runs t over the content of the file in.
+func (r *Rank) fromFile(ctx context.Context, in string, t *task) (*apiv1.Report, error) {
+	if err := checkInput(in); err != nil {
+		return nil, err
+	}
+	src, err := os.Open(in)
+	if err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	defer src.Close()
+	info, err := src.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	t.size = info.Size()
+	t.fill = func(f *os.File) error {
+		n, err := io.Copy(f, io.LimitReader(src, t.size))
+		if err == nil && n < t.size {
+			err = fmt.Errorf("input %s shrank from %d to %d bytes", in, t.size, n)
+		}
+		return err
+	}
+	return report(r.do(ctx, t))
+}
+
+// toFile runs t and writes the result to the file out.
+func (r *Rank) toFile(ctx context.Context, out string, t *task) (*apiv1.Report, error) {
+	if err := checkOutput(out, t.opts.Overwrite); err != nil {
+		return nil, err
+	}
+	dst, err := createPart(out)
+	if err != nil {
+		return nil, err
+	}
+	defer dst.remove()
+	t.take = r.intoFile(dst, out, t.opts.Overwrite)
+	return report(r.do(ctx, t))
+}
+
+// report is what a caller with files gets of a result.
+func report(res *Result, err error) (*apiv1.Report, error) {
+	if err != nil {
+		return nil, err
+	}
+	return res.Report, nil
+}
+
+// intoFile publishes a response as the file out.
+func (r *Rank) intoFile(dst *part, out string, overwrite bool) func(*response) (*Result, error) {
+	return func(resp *response) (*Result, error) {
+		var src io.Reader = bytes.NewReader(resp.data)
+		if resp.spool != "" {
+			f, err := os.Open(resp.spool)
+			if err != nil {
+				return nil, r.unopened("result", err)
+			}
+			defer f.Close()
+			src = f
+		}
+		if err := publish(dst, src, resp.total(), out, overwrite); err != nil {
+			return nil, err
+		}
+		return &Result{Report: resp.report}, nil
+	}
 }
 
 // A part takes the result until it is whole. It has no name until then, so that a client
@@ -101,7 +202,7 @@ func (p *part) remove() {
 
 // publish fills p with the size bytes of result and gives it the name out; unless
 // overwrite is set, not if there is a file of that name by now.
-func publish(p *part, result *os.File, size int64, out string, overwrite bool) error {
+func publish(p *part, result io.Reader, size int64, out string, overwrite bool) error {
 	n, err := io.Copy(p, result)
 	if err == nil && n != size {
 		err = fmt.Errorf("the result has %d bytes, not %d", n, size)

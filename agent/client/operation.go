@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -14,8 +13,13 @@ import (
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
-// maxPlan bounds Options.Plan, as the agent does.
-const maxPlan = 16 << 20
+const (
+	// maxPlan bounds Options.Plan, as the agent does.
+	maxPlan = 16 << 20
+	// maxInline is up to how many bytes inputs and results travel inside the call. A file
+	// takes three calls of the system more at each end, and one of the agent.
+	maxInline = 64 << 10
+)
 
 // Options are the choices of one operation. All ranks give the same Algorithm.
 type Options struct {
@@ -27,151 +31,163 @@ type Options struct {
 	Plan []byte
 	// Timeout ends the operation, and with it the group, if it takes longer. Zero means none.
 	Timeout time.Duration
-	// Overwrite lets AllgatherFile and AlltoallFile replace an output that exists.
+	// Overwrite lets the calls that write a file replace an output that exists.
 	Overwrite bool
 	// Progress, if not nil, is told from time to time how many bytes of the result have
-	// arrived at this host, and how many will.
+	// arrived at this host, and how many will, of the first operation that is not over.
 	Progress func(done, total uint64)
+}
+
+func (o *Options) check() error {
+	switch {
+	case len(o.Plan) > maxPlan:
+		return fmt.Errorf("plan of %d bytes: at most %d", len(o.Plan), maxPlan)
+	case o.Plan != nil && len(o.Plan) == 0:
+		return errors.New("plan of no bytes: leave it away, or give one")
+	}
+	return nil
 }
 
 // A Result holds the blocks from all ranks in rank order.
 type Result struct {
-	Data   []byte  // mapped, read-only; valid until Close
+	Data   []byte  // read-only; valid until Close
 	Sizes  []int64 // of the blocks, by the rank that they are from
 	Report *apiv1.Report
+
+	mapped []byte // Data where it is a file's
 }
 
-// Close unmaps Data.
+// Close lets go of Data.
 func (r *Result) Close() error {
-	if r.Data == nil {
+	mapped := r.mapped
+	r.Data, r.mapped = nil, nil
+	if mapped == nil {
 		return nil
 	}
-	err := unix.Munmap(r.Data)
-	r.Data = nil
-	return err
+	return unix.Munmap(mapped)
+}
+
+// A payload is what a request contributes: a spool file, or data.
+type payload struct {
+	data  []byte
+	spool string
 }
 
 // A response is what those of all collectives have in common.
-type response interface {
-	GetSpool() string
-	GetSizes() []uint64
-	GetReport() *apiv1.Report
+type response struct {
+	data   []byte
+	spool  string // in place of data; empty where there is nothing
+	sizes  []uint64
+	report *apiv1.Report
 }
 
-// An operation calls one collective with the input in the spool file at path.
-type operation func(ctx context.Context, path string) (response, error)
-
-// inMemory runs do over input and maps the result.
-func (r *Rank) inMemory(ctx context.Context, input []byte, opts *Options, do operation) (*Result, error) {
-	resp, err := r.operate(ctx, int64(len(input)), func(f *os.File) error {
-		_, err := f.WriteAt(input, 0)
-		return err
-	}, opts, do)
-	if err != nil {
-		return nil, err
+func (r *response) total() (n int64) {
+	for _, size := range r.sizes {
+		n += int64(size)
 	}
-	f, err := os.Open(resp.GetSpool())
-	if err != nil {
-		return nil, r.unopened("result", err)
-	}
-	defer f.Close()
-	out := &Result{Report: resp.GetReport(), Sizes: make([]int64, len(resp.GetSizes()))}
-	for i, n := range resp.GetSizes() {
-		out.Sizes[i] = int64(n)
-	}
-	total := sum(resp.GetSizes())
-	if info, err := f.Stat(); err != nil || info.Size() != total {
-		// To map more than there is would end this process at the first touch.
-		return nil, fmt.Errorf("result %s is not the %d bytes that it should be: %v", resp.GetSpool(), total, err)
-	}
-	if total == 0 {
-		return out, nil
-	}
-	out.Data, err = unix.Mmap(int(f.Fd()), 0, int(total), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map result %s: %w", resp.GetSpool(), err)
-	}
-	return out, nil
+	return n
 }
 
-func sum(sizes []uint64) (total int64) {
-	for _, n := range sizes {
-		total += int64(n)
-	}
-	return total
+// A request calls one collective.
+type request func(ctx context.Context, in payload, turn *apiv1.Turn) (*response, error)
+
+// A task is one operation from a rank's side.
+type task struct {
+	opts  Options
+	wrong error // what is wrong with the arguments; nil for nothing
+	// The input has size bytes: data, or what fill writes.
+	size int64
+	data []byte
+	fill func(*os.File) error
+	do   request
+	// take makes what the caller gets of the response: after it the spool file can go.
+	take func(*response) (*Result, error)
 }
 
-// withFiles runs do over the content of the file in and writes the result to the file out.
-// An error names the path that is at fault.
-func (r *Rank) withFiles(ctx context.Context, in, out string, opts *Options, do operation) (*apiv1.Report, error) {
-	if err := CheckFiles(in, out, opts.Overwrite); err != nil {
-		return nil, err
-	}
-	src, err := os.Open(in)
-	if err != nil {
-		return nil, fmt.Errorf("input: %w", err)
-	}
-	defer src.Close()
-	info, err := src.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("input: %w", err)
-	}
-	// Made before anything is moved: that the place cannot be written is better known now.
-	dst, err := createPart(out)
-	if err != nil {
-		return nil, err
-	}
-	defer dst.remove()
-	resp, err := r.operate(ctx, info.Size(), func(f *os.File) error {
-		n, err := io.Copy(f, io.LimitReader(src, info.Size()))
-		if err == nil && n < info.Size() {
-			err = fmt.Errorf("input %s shrank from %d to %d bytes", in, info.Size(), n)
+// run carries out a task in the turn of number n.
+func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
+	defer r.taken(n)
+	if err := context.Cause(r.numbers.ctx); err != nil {
+		if ge := r.failure(endGrace); ge != nil {
+			return nil, ge
 		}
-		return err
-	}, opts, do)
-	if err != nil {
 		return nil, err
 	}
-	result, err := os.Open(resp.GetSpool())
+	in := payload{data: t.data}
+	if t.size > maxInline || t.data == nil && t.size > 0 {
+		path, err := r.handOver(ctx, t)
+		if err != nil {
+			r.missed(n, err)
+			return nil, err
+		}
+		in = payload{spool: path}
+	}
+	defer r.reportProgress(ctx, t.opts.Progress)()
+	resp, err := t.do(ctx, in, &apiv1.Turn{Number: n, Taken: r.untaken(), InlineLimit: maxInline})
 	if err != nil {
-		return nil, r.unopened("result", err)
+		if !connect.IsWireError(err) {
+			r.broken(err)
+		}
+		return nil, r.lost(err)
 	}
-	defer result.Close()
-	if err := publish(dst, result, sum(resp.GetSizes()), out, opts.Overwrite); err != nil {
-		return nil, err
-	}
-	return resp.GetReport(), nil
+	return t.take(resp)
 }
 
-// operate hands the payload over by a spool file that fill writes, and runs the operation.
-func (r *Rank) operate(ctx context.Context, size int64, fill func(*os.File) error, opts *Options, do operation) (response, error) {
-	switch {
-	case len(opts.Plan) > maxPlan:
-		return nil, fmt.Errorf("plan of %d bytes: at most %d", len(opts.Plan), maxPlan)
-	case opts.Plan != nil && len(opts.Plan) == 0:
-		return nil, errors.New("plan of no bytes: leave it away, or give one")
-	}
-	room, err := r.c.api.Spool(ctx, connect.NewRequest(&apiv1.SpoolRequest{Job: r.job, Rank: r.rank, Bytes: uint64(size)}))
+// handOver writes the input to a spool file, and returns its path.
+func (r *Rank) handOver(ctx context.Context, t *task) (string, error) {
+	room, err := r.c.api.Spool(ctx, connect.NewRequest(&apiv1.SpoolRequest{Job: r.job, Rank: r.rank, Bytes: uint64(t.size)}))
 	if err != nil {
-		return nil, r.lost(err)
+		return "", r.lost(err)
 	}
 	f, err := os.OpenFile(room.Msg.Path, os.O_WRONLY, 0)
 	if err != nil {
-		return nil, r.unopened("hand over the input", err)
+		return "", r.unopened("hand over the input", err)
 	}
-	err = fill(f)
+	if t.fill != nil {
+		err = t.fill(f)
+	} else {
+		_, err = f.WriteAt(t.data, 0)
+	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("hand over the input: %w", err)
+		return "", fmt.Errorf("hand over the input: %w", err)
 	}
-	defer r.reportProgress(ctx, opts.Progress)()
-	resp, err := do(ctx, room.Msg.Path)
+	return room.Msg.Path, nil
+}
+
+// inMemory makes a result of a response: inline data as they are, a file mapped.
+func (r *Rank) inMemory(resp *response) (*Result, error) {
+	out := &Result{Report: resp.report, Sizes: make([]int64, len(resp.sizes)), Data: resp.data}
+	for i, n := range resp.sizes {
+		out.Sizes[i] = int64(n)
+	}
+	total := resp.total()
+	if resp.spool == "" {
+		if int64(len(resp.data)) != total {
+			return nil, fmt.Errorf("result of %d bytes, not the %d that it should be", len(resp.data), total)
+		}
+		return out, nil
+	}
+	f, err := os.Open(resp.spool)
 	if err != nil {
-		return nil, r.lost(err)
+		return nil, r.unopened("result", err)
 	}
-	return resp, nil
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() != total {
+		// To map more than there is would end this process at the first touch.
+		return nil, fmt.Errorf("result %s is not the %d bytes that it should be: %v", resp.spool, total, err)
+	}
+	if total == 0 {
+		return out, nil
+	}
+	out.mapped, err = unix.Mmap(int(f.Fd()), 0, int(total), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map result %s: %w", resp.spool, err)
+	}
+	out.Data = out.mapped
+	return out, nil
 }
 
 // reportProgress asks the agent now and then how far it is, until stop is called.

@@ -29,6 +29,7 @@ type coordinator struct {
 	ops    map[uint64]*pending
 	failed *Failure
 	late   bool // no host can attach any more
+	parked []parked
 }
 
 // A coordEvent is a new conn of a host (first), a message from it, its end (err), or a plan.
@@ -170,7 +171,9 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		}
 		if c.failed != nil {
 			b.send(message{Kind: kindAbort, Failure: c.failed})
+			return
 		}
+		c.unpark(e.host)
 	case c.failed != nil:
 		// The group is over, whatever they say.
 	case e.planned != nil:
@@ -199,17 +202,14 @@ func (c *coordinator) message(ctx context.Context, host string, m message) {
 		c.ready(ctx, host, m)
 	case kindPlan:
 		c.fetched(ctx, host, m)
+	case kindRelay:
+		c.relay(host, m)
 	case kindLost:
 		c.fail(lost(host, m))
 	case kindLeft:
 		c.rankLeft(m.Rank, host, bounded(m.Cause))
 	case kindDone:
-		if op := c.ops[m.Seq]; op != nil && op.started {
-			op.done[host] = true
-			if len(op.done) == len(c.hosts) {
-				delete(c.ops, m.Seq)
-			}
-		}
+		c.done(m.Seq, host)
 	case kindBroken:
 		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: bounded(m.Cause)})
 	default:

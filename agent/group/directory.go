@@ -55,6 +55,8 @@ const newsPause = 200 * time.Millisecond
 // registration lives as long as its stream: a rank that gives up, or whose host
 // dies, is withdrawn and the others go on waiting, each no longer than it said.
 type directory struct {
+	tree func(roster []string) *Tree // of a group that forms, nil for none
+
 	mu   sync.Mutex // guards jobs and what is in them; nothing blocks while it is held
 	jobs map[string]*forming
 }
@@ -79,6 +81,8 @@ type registration struct {
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
 func (d *directory) register(host string, m message) (*registration, *Failure) {
+	whole := func() {} // tells all that the group has formed
+	defer func() { whole() }()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.jobs[m.Job]
@@ -113,7 +117,13 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 	}
 	var id ID
 	rand.Read(id[:])
-	d.finish(f, message{Kind: kindFormed, Group: id, Hosts: hosts})
+	d.forget(f)
+	whole = func() { // outside the lock: the map is looked at
+		formed := message{Kind: kindFormed, Group: id, Hosts: hosts, Tree: d.tree(hosts)}
+		for _, r := range f.regs { // which nobody else has any more
+			r.out <- formed // room is kept for it
+		}
+	}
 	return reg, nil
 }
 
@@ -138,6 +148,10 @@ func (d *directory) finish(f *forming, last message) {
 	for _, r := range f.regs {
 		r.out <- last // room is kept for it
 	}
+	d.forget(f)
+}
+
+func (d *directory) forget(f *forming) {
 	for _, t := range []*time.Timer{f.expiry, f.news} {
 		if t != nil {
 			t.Stop()

@@ -10,10 +10,13 @@
 //   - the member, on every host that carries ranks, holds the ranks' inputs and
 //     results and lets the engine run the host's part.
 //
+// What ranks contribute to small operations travels between the members at once, over a tree
+// that comes with the roster, and needs no plan (tree.go; docs/design/operations.md).
+//
 // A plan is over hosts. In an alltoall, all that the ranks of one host have for those of
 // another is one block of it; rooms (room.go) say where its pieces lie.
 //
-// The package decides nothing about schedules and moves no payload: planning and the
+// The package decides nothing about schedules and moves no other payload: planning and the
 // exchange itself are handed in ([Config]).
 //
 // Place in the flow: between the local API of package agent and planner and exchange.

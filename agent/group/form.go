@@ -222,6 +222,9 @@ func checkFormed(m, reg message, self string) error {
 	if len(m.Hosts) != reg.Ranks || m.Hosts[reg.Rank] != self {
 		return fmt.Errorf("roster of %d hosts does not hold rank %d on %s", len(m.Hosts), reg.Rank, self)
 	}
+	if m.Tree != nil {
+		return m.Tree.check(len(uniqueHosts(m.Hosts)))
+	}
 	return nil
 }
 
@@ -288,6 +291,8 @@ func (g *Groups) enter(key claim, hold *holding, formed message) (*Rank, error) 
 	if m == nil {
 		m = newMember(g, key.job, formed)
 		g.members[formed.Group] = m
+		close(g.entered)
+		g.entered = make(chan struct{})
 		if formed.Hosts[0] == g.cfg.Self {
 			co := newCoordinator(g, formed)
 			g.coords[formed.Group] = co

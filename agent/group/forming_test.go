@@ -154,7 +154,7 @@ func TestSilentDirectory(t *testing.T) {
 // A host that registers a rank again has lost its first stream, though the directory has
 // not heard of that yet.
 func TestRegisterAgain(t *testing.T) {
-	d := directory{jobs: make(map[string]*forming)}
+	d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return nil }}
 	m := message{Job: "j", Rank: 1, Ranks: 2}
 	old, bad := d.register("a", m)
 	if bad != nil {

@@ -12,11 +12,25 @@ import (
 // Planned is what the planner says of the plan whose parts it returned.
 type Planned struct {
 	Algorithm string        `json:"alg"`
-	Epoch     uint64        `json:"epoch"`           // of the snapshot that it was made from
-	Cost      time.Duration `json:"cost"`            // time that planning took
-	Bound     time.Duration `json:"bound"`           // the least time that any schedule could take; 0 where unknown
-	Predicted time.Duration `json:"predicted"`       // by the plan's own model; 0 where unknown
-	Given     bool          `json:"given,omitempty"` // the plan came from a rank
+	Epoch     uint64        `json:"epoch"`            // of the snapshot that it was made from
+	Cost      time.Duration `json:"cost"`             // time that planning took
+	Bound     time.Duration `json:"bound"`            // the least time that any schedule could take; 0 where unknown
+	Predicted time.Duration `json:"predicted"`        // by the plan's own model; 0 where unknown
+	Given     bool          `json:"given,omitempty"`  // the plan came from a rank
+	Reason    string        `json:"reason,omitempty"` // why this algorithm, in at most 200 bytes
+	Cached    bool          `json:"cached,omitempty"` // the plan was made for an operation before
+}
+
+// Finished tells of an operation that was planned and is over, at all hosts.
+type Finished struct {
+	Group      ID
+	Seq        uint64
+	Collective plan.Collective // as it was planned: that of a broadcast is an allgather
+	Planned
+	Hosts []string // as in the [Request]
+	// Elapsed is the time from the instant at which all hosts begin to the completion of the
+	// last, by the coordinator's clock: news of it less their one-way latency.
+	Elapsed time.Duration
 }
 
 // A Request asks for the plan of one collective over hosts.
@@ -81,10 +95,16 @@ type Config struct {
 	Members func() []string
 	// Plan makes a plan and returns it part by part, in the order of Hosts.
 	Plan func(ctx context.Context, r Request) ([][]byte, Planned, error)
+	// Finished is told of every operation that was planned, when all hosts have said that they
+	// are done. It must not block. Nil means that nobody wants to know.
+	Finished func(Finished)
 	// Run carries out this host's part.
 	Run func(ctx context.Context, x Exchange) (Transferred, error)
 	// Alloc makes room for a result of operation seq of a group, or for what is sent.
 	Alloc func(id ID, seq uint64, bytes int64) (Buffer, error)
+	// Tree says how small operations of a group over hosts, in the order of their lowest rank,
+	// travel. Nil means that they are planned like others.
+	Tree func(hosts []string) Tree
 	// Latency estimates the one-way latency from host, 0 where unknown.
 	Latency func(host string) time.Duration
 	// Heard counts what has arrived from host on any stream, so that a host whose words are
@@ -103,13 +123,15 @@ type Groups struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below; nothing blocks while it is held
-	closed  bool
-	claimed map[claim]*holding  // ranks of this host's clients, from Join to Leave
-	members map[ID]*member      // groups with ranks on this host
-	coords  map[ID]*coordinator // groups whose rank 0 is on this host
-	over    map[ID]*Failure     // groups that failed before all ranks of this host had entered
-	early   earlyConns          // empty once closed
+	mu       sync.Mutex // guards the fields below; nothing blocks while it is held
+	closed   bool
+	claimed  map[claim]*holding  // ranks of this host's clients, from Join to Leave
+	members  map[ID]*member      // groups with ranks on this host
+	coords   map[ID]*coordinator // groups whose rank 0 is on this host
+	over     map[ID]*Failure     // groups that failed before all ranks of this host had entered
+	early    earlyConns          // empty once closed
+	entered  chan struct{}       // closed, and replaced, when there is a further member
+	awaiting int                 // how many wait for that
 }
 
 // New returns a Groups that takes part once [Groups.Run] runs.
@@ -121,7 +143,7 @@ func New(cfg Config) *Groups {
 		cfg.Latency = func(string) time.Duration { return 0 }
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Groups{
+	g := &Groups{
 		cfg: cfg, log: cfg.Log, ctx: ctx, stop: stop,
 		dir:     directory{jobs: make(map[string]*forming)},
 		claimed: make(map[claim]*holding),
@@ -129,7 +151,10 @@ func New(cfg Config) *Groups {
 		coords:  make(map[ID]*coordinator),
 		over:    make(map[ID]*Failure),
 		early:   newEarlyConns(),
+		entered: make(chan struct{}),
 	}
+	g.dir.tree = g.treeOf
+	return g
 }
 
 // Run takes part in groups until ctx ends; then every group with ranks here fails.
@@ -191,6 +216,8 @@ func (g *Groups) Serve(host string, s Stream) {
 		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, c.Abort) })()
 		c.beats, c.heard = true, g.heard(host)
 		g.attach(m.Group, attached{host, c})
+	case m.Kind == kindPeer:
+		g.servePeer(host, m.Group, c)
 	default:
 		g.log.Warn("stream refused: unknown message", "peer", host, "kind", string(m.Kind))
 		c.Abort()

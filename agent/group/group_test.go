@@ -29,11 +29,12 @@ type fabric struct {
 	cut   map[string]bool
 	mute  map[string]bool
 	open  map[string][]*half
-	runs  map[string]*meeting // by part
-	hold  time.Duration       // how long an exchange takes
-	live  int                 // buffers allocated and not released
-	asked []Request           // of plans
-	stops map[string]func()   // ends the Run of a host
+	runs  map[string]*meeting       // by part
+	hold  time.Duration             // how long an exchange takes
+	live  int                       // buffers allocated and not released
+	asked []Request                 // of plans
+	stops map[string]func()         // ends the Run of a host
+	tree  func(hosts []string) Tree // nil: none
 }
 
 // A meeting gathers the buffers of one exchange until all hosts are there.
@@ -109,6 +110,12 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 			Plan:    f.plan,
 			Run:     func(ctx context.Context, x Exchange) (Transferred, error) { return f.run(ctx, name, x) },
 			Alloc:   func(_ ID, _ uint64, n int64) (Buffer, error) { return f.alloc(n) },
+			Tree: func(hosts []string) Tree {
+				if f.tree == nil {
+					return Tree{}
+				}
+				return f.tree(hosts)
+			},
 		})
 	}
 	for name, g := range f.hosts {

@@ -23,25 +23,27 @@ type member struct {
 	cancel context.CancelCauseFunc
 	box    chan message // to the coordinator; drained by run
 
+	feeds   sync.WaitGroup // of those that send to peers; run starts them
+	leaving chan struct{}  // closed by run when all ranks of this host have left
+
+	// Small operations; see tree.go.
+	tree         *Tree         // nil where there is none
+	at           []int         // host of each rank
+	self         int           // this host
+	own          []int         // ranks of this host
+	siteRanks    map[int][]int // by leader
+	leaders, led []int         // if this host leads: the other leaders, and its hosts
+	peers        map[int]*peer
+
 	mu     sync.Mutex // guards the fields below; nothing blocks while it is held
 	local  map[int]*Rank
 	left   int
 	ops    map[uint64]*op
 	failed *Failure
-}
 
-// A Rank is one local client's place in a group.
-type Rank struct {
-	m    *member
-	rank int
-	key  claim
-
-	hold *holding
-
-	// Guarded by m.mu.
-	next uint64 // number of its next operation
-	last *op    // whose result it holds
-	gone bool
+	// Small operations.
+	eagers     map[uint64]*eager // that some rank has begun, and are not over everywhere before them
+	eagerFloor uint64            // operations before it are over
 }
 
 // An op is one operation of the group at this host.
@@ -56,6 +58,30 @@ type op struct {
 	progress atomic.Pointer[func() (done, total int64)]
 }
 
+// over reports whether o has ended, well or not.
+func (o *op) over() bool {
+	select {
+	case <-o.finished:
+		return true
+	default:
+		return false
+	}
+}
+
+// abandon returns once the operation of a group that is over no longer uses the
+// inputs: when it has ended, or at once if it never started and now never will.
+func (m *member) abandon(o *op) {
+	m.mu.Lock()
+	running := o.running
+	if !running {
+		o.inputs = nil
+	}
+	m.mu.Unlock()
+	if running {
+		<-o.finished
+	}
+}
+
 // A result is what an operation left at this host.
 type result struct {
 	views    map[int]view // by local rank
@@ -67,11 +93,14 @@ type result struct {
 
 func newMember(g *Groups, job string, formed message) *member {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
-	return &member{
+	m := &member{
 		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
 		ctx: ctx, cancel: cancel, box: make(chan message, 256),
-		local: make(map[int]*Rank), ops: make(map[uint64]*op),
+		leaving: make(chan struct{}),
+		local:   make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
 	}
+	m.grow(formed.Tree)
+	return m
 }
 
 func (m *member) add(key claim, hold *holding) *Rank {
@@ -85,6 +114,10 @@ func (m *member) add(key claim, hold *holding) *Rank {
 // run keeps the conn to the coordinator until the group is over for this host.
 func (m *member) run() {
 	defer m.forget()
+	for _, p := range m.peers {
+		m.feeds.Go(func() { m.feed(p) })
+	}
+	defer m.feeds.Wait()
 	c, err := m.dial()
 	if err != nil {
 		m.lostCoordinator(err)
@@ -94,12 +127,18 @@ func (m *member) run() {
 	var tasks sync.WaitGroup
 	tasks.Go(box.run)
 	tasks.Go(func() { m.read(c) })
+	left := false
 	for {
 		select {
 		case msg := <-m.box:
 			box.send(msg)
-			if msg.Kind == kindLeft && m.allLeft() {
-				m.cancel(nil)
+			if msg.Kind == kindLeft && !left && m.allLeft() {
+				left = true
+				close(m.leaving)
+				tasks.Go(func() {
+					m.feeds.Wait() // others wait for what is queued
+					m.cancel(nil)
+				})
 			}
 			continue
 		case <-m.ctx.Done():
@@ -143,6 +182,10 @@ func (m *member) read(c conn) {
 			m.sendPlan(msg)
 		case msg.Kind == kindStart:
 			m.start(msg)
+		case msg.Kind == kindItems:
+			if err := m.items(msg.Host, &msg); err != nil {
+				m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
+			}
 		case msg.Kind == kindAbort && msg.Failure != nil:
 			m.fail(msg.Failure)
 			return
@@ -232,13 +275,19 @@ func (m *member) start(msg message) {
 			return
 		}
 		o.running = true
+		m.settleLocked(msg.Seq)
 	}
 	m.mu.Unlock()
 	if o == nil {
 		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that not all ranks here asked for"})
 		return
 	}
-	if !m.g.start(func() { m.execute(o, msg) }) {
+	m.launch(o, func() { m.execute(o, msg) })
+}
+
+// launch has f complete o in a goroutine of its own.
+func (m *member) launch(o *op, f func()) {
+	if !m.g.start(f) {
 		o.err = ErrClosed
 		close(o.finished)
 		m.fail(stopped(m.g.cfg.Self))
@@ -283,20 +332,18 @@ func (m *member) execute(o *op, msg message) {
 	close(o.finished)
 }
 
-// An inputError is the failure of one rank's input, not of its host.
-type inputError struct {
-	rank int
-	err  error
-}
-
-func (e *inputError) Error() string { return e.err.Error() }
-func (e *inputError) Unwrap() error { return e.err }
-
 func (m *member) exchange(o *op, msg message) (*result, error) {
 	m.mu.Lock()
 	inputs := o.inputs
 	o.inputs = nil
 	m.mu.Unlock()
+	if msg.Collective == Barrier { // that all have come is all that there is to it
+		res := &result{views: make(map[int]view), info: *msg.Info}
+		for rank := range inputs {
+			res.views[rank] = view{}
+		}
+		return res, nil
+	}
 	var r *room
 	var err error
 	if msg.Collective == plan.Alltoall {
@@ -336,12 +383,7 @@ func (m *member) busy() bool {
 // ranks, which may be long in coming.
 func (m *member) runningLocked() bool {
 	for _, o := range m.ops {
-		if !o.running {
-			continue
-		}
-		select {
-		case <-o.finished:
-		default:
+		if o.running && !o.over() {
 			return true
 		}
 	}
@@ -365,18 +407,9 @@ func (m *member) status() Status {
 	return s
 }
 
-// releaseLocked lets go of the result that r holds. It returns the buffers to free
-// (outside the lock), if r was the last holder.
-func (m *member) releaseLocked(r *Rank) []Buffer {
-	o := r.last
-	r.last = nil
-	return m.dropLocked(o)
-}
-
+// dropLocked ends one hold of o's result. It returns the buffers to free, outside the lock, if it
+// was the last.
 func (m *member) dropLocked(o *op) []Buffer {
-	if o == nil {
-		return nil
-	}
 	o.holders--
 	if o.holders > 0 {
 		return nil

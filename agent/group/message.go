@@ -38,6 +38,7 @@ type message struct {
 	Rank    int           `json:"rank,omitempty"`
 	Ranks   int           `json:"ranks,omitempty"`
 	Hosts   []string      `json:"hosts,omitempty"`   // formed: the host of each rank
+	Host    string        `json:"host,omitempty"`    // relay: for whom it is; items by way of the coordinator: from whom
 	Missing string        `json:"missing,omitempty"` // waiting: the ranks that are not there, for people
 	Limit   time.Duration `json:"limit,omitempty"`   // register: nanoseconds that the rank waits for the others, 0 for ever
 
@@ -46,6 +47,9 @@ type message struct {
 	Size       int64           `json:"size,omitempty"`
 	Sizes      []int64         `json:"sizes,omitempty"` // start of an allgather: per rank
 	Even       bool            `json:"even,omitempty"`  // ready for an alltoall: the rank gave no sizes
+	Root       int             `json:"root,omitempty"`  // of a broadcast
+	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
+	Tree       *Tree           `json:"tree,omitempty"`
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -55,7 +59,7 @@ type message struct {
 
 	Hold time.Duration `json:"hold,omitempty"` // start: nanoseconds to wait before the first byte
 
-	Part []byte `json:"-"` // start: the host's part; plan: the plan
+	Part []byte `json:"-"` // start: the host's part; plan: the plan; items: see items.go
 	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
 }
 
@@ -64,11 +68,11 @@ type kind string
 const (
 	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
-	kindFormed   kind = "formed"   // directory → host: Group, Hosts
+	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure
 
 	kindAttach kind = "attach" // member → coordinator: Group
-	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Size, Even, Algorithm, Options, Plan, Rows
+	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Algorithm, Options, Plan, Rows
 	kindPlan   kind = "plan"   // member → coordinator: Seq, Rank, Part, as fetched
 	kindDone   kind = "done"   // member → coordinator: Seq
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
@@ -78,6 +82,10 @@ const (
 	kindFetch  kind = "fetch"  // coordinator → member: Seq, Rank
 	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows
 	kindAbort  kind = "abort"  // coordinator → member: Failure
+
+	kindPeer  kind = "peer"  // member → member, first: Group
+	kindItems kind = "items" // member → member: Seq, Collective, Root, Part; coordinator → member: and Host
+	kindRelay kind = "relay" // member → coordinator: as items, and Host
 )
 
 // A conn carries messages between two agents, in order. One goroutine sends, one

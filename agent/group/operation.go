@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -23,9 +24,13 @@ type pending struct {
 	given   int             // the first rank that brought a plan, -1 if none has
 	even    int             // the first rank of an alltoall without sizes, -1 if there is none
 	table   int             // bytes of all rows of sizes
+	eager   int             // ranks whose contributions travel by the tree
 	started bool
 	fetch   int             // the rank whose plan is awaited, -1 if none is
 	done    map[string]bool // hosts that have finished
+	begun   time.Time       // when all hosts begin; zero before it is planned
+	last    time.Duration   // from begun to the latest completion that has been told of
+	info    Planned
 }
 
 func newPending() *pending {
@@ -52,6 +57,9 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 		return
 	}
 	op.ready[m.Rank] = m
+	if m.Eager {
+		op.eager++
+	}
 	if m.Plan != "" && op.given < 0 {
 		op.given = m.Rank
 	}
@@ -68,11 +76,16 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 		return
 	}
 	op.started = true
-	if op.given < 0 {
+	switch {
+	case op.eager == len(c.roster):
+		delete(c.ops, m.Seq) // every host completes it by itself
+	case m.Collective == Barrier:
+		c.planned(&plannedOp{seq: m.Seq, parts: make([][]byte, len(c.hosts)), info: Planned{Algorithm: string(Barrier)}})
+	case op.given < 0:
 		c.plan(ctx, m.Seq, op, nil)
-		return
+	default:
+		c.fetchPlan(m.Seq, op)
 	}
-	c.fetchPlan(m.Seq, op)
 }
 
 // tabled checks what a rank of an alltoall sends, and that there is room to keep it.
@@ -123,12 +136,20 @@ func (c *coordinator) fetched(ctx context.Context, host string, m message) {
 	c.plan(ctx, m.Seq, op, m.Part)
 }
 
+// plannedAs is what c is planned as.
+func plannedAs(c plan.Collective) plan.Collective {
+	if c == Broadcast {
+		return plan.Allgather // in which one host has bytes
+	}
+	return c
+}
+
 // plan has the operation planned in a goroutine of its own: it may wait for the map. given
 // is the plan that the ranks have brought, nil for none.
 func (c *coordinator) plan(ctx context.Context, seq uint64, op *pending, given []byte) {
 	first := op.ready[0]
 	req := Request{
-		Group: c.id, Seq: seq, Collective: first.Collective, Hosts: c.hosts,
+		Group: c.id, Seq: seq, Collective: plannedAs(first.Collective), Hosts: c.hosts,
 		Algorithm: first.Algorithm, Options: first.Options, Plan: given,
 	}
 	at := places(c.roster, c.hosts)
@@ -167,13 +188,14 @@ func (c *coordinator) planned(p *plannedOp) {
 		return
 	}
 	start := message{Kind: kindStart, Seq: p.seq, Collective: op.ready[0].Collective, Info: &p.info}
-	if start.Collective == plan.Allgather {
+	if start.Collective == plan.Allgather || start.Collective == Broadcast {
 		start.Sizes = make([]int64, len(c.roster))
 		for r := range start.Sizes {
 			start.Sizes[r] = op.ready[r].Size
 		}
 	}
 	holds := c.holds()
+	op.info, op.begun = p.info, time.Now().Add(slices.Max(holds))
 	for i, h := range c.hosts {
 		b := c.boxes[h]
 		if b == nil {
@@ -187,6 +209,27 @@ func (c *coordinator) planned(p *plannedOp) {
 		b.send(start)
 	}
 	c.g.log.Debug("operation started", "group", c.id, "seq", p.seq, "collective", string(start.Collective), "algorithm", p.info.Algorithm, "hosts", len(c.hosts))
+}
+
+// done notes that host has finished operation seq.
+func (c *coordinator) done(seq uint64, host string) {
+	op := c.ops[seq]
+	if op == nil || op.begun.IsZero() {
+		return
+	}
+	op.done[host] = true
+	at := time.Since(op.begun)
+	if host != c.g.cfg.Self {
+		at -= c.g.cfg.Latency(host)
+	}
+	op.last = max(op.last, at)
+	if len(op.done) < len(c.hosts) {
+		return
+	}
+	delete(c.ops, seq)
+	if f := c.g.cfg.Finished; f != nil && op.ready[0].Collective != Barrier {
+		f(Finished{Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts, Elapsed: op.last})
+	}
 }
 
 // holds says how long each host waits with its first byte, so that all hosts begin at

@@ -4,10 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/gridagent/gridagent/exchange/plan"
 )
+
+// A Rank is one local client's place in a group.
+type Rank struct {
+	m    *member
+	rank int
+	key  claim
+	hold *holding
+
+	// Guarded by m.mu.
+	next uint64 // number of its next operation
+	held []*op  // begun, in order, whose results it has not dropped
+	gone bool
+}
 
 // Report tells how an operation went at this host.
 type Report struct {
@@ -18,8 +30,8 @@ type Report struct {
 }
 
 // A Result is what a rank gets from an operation: the blocks from all ranks, in rank order,
-// and their sizes. Data is valid until Release, the file at Path until the rank's next
-// operation or Leave.
+// and their sizes. Data is valid until Release; the file at Path, which there is unless the
+// operation was a barrier, until [Operation.Drop], the rank's next [Rank.Do], or Leave.
 type Result struct {
 	Data   []byte
 	Path   string
@@ -64,94 +76,14 @@ func (b Bytes) CopyTo(dst []byte) error {
 	return nil
 }
 
-// Allgather contributes in as this rank's block and returns when the blocks of all
-// ranks are at this host and verified. in must stay unchanged until then. Ranks call
-// it in the same order, with the same wish.
-// When ctx ends first, the rank is lost to the group: every rank gets the same error.
-func (r *Rank) Allgather(ctx context.Context, in Input, w Wish) (*Result, error) {
-	ready := message{Collective: plan.Allgather}
-	return r.operate(ctx, ready, contribution{in: in, plan: w.Plan}, w)
-}
-
-// Alltoall sends each rank its block of in, which holds one for each in rank order, and
-// returns when the blocks for this rank are here and verified; else it is as
-// [Rank.Allgather]. sizes are the bytes of each block; without any all are equal, at every
-// rank that gives none. Where they do not fit the input, the group fails, for all ranks.
-func (r *Rank) Alltoall(ctx context.Context, in Input, sizes []int64, w Wish) (*Result, error) {
-	row, err := enough(sizes, in.Size(), len(r.m.roster))
-	if err != nil {
-		r.lost(RankFailed, err)
-		<-r.m.ctx.Done()
-		if err := context.Cause(r.m.ctx); !errors.Is(err, context.Canceled) {
-			return nil, err
-		}
-		return nil, errLeft
-	}
-	ready := message{Collective: plan.Alltoall, Even: len(sizes) == 0, Rows: appendRow(nil, row)}
-	return r.operate(ctx, ready, contribution{in: in, row: row, plan: w.Plan}, w)
-}
-
-// operate enters the rank into its next operation, for which ready says what the collective
-// needs, and waits for the end.
-func (r *Rank) operate(ctx context.Context, ready message, c contribution, w Wish) (*Result, error) {
-	if len(w.Plan) > MaxPlan {
-		return nil, fmt.Errorf("plan of %d bytes: at most %d", len(w.Plan), MaxPlan)
-	}
-	o, err := r.begin(c)
-	if err != nil {
-		return nil, err
-	}
-	ready.Kind, ready.Seq, ready.Rank, ready.Size = kindReady, o.seq, r.rank, c.in.Size()
-	ready.Algorithm, ready.Options, ready.Plan = w.Algorithm, w.Options, digest(w.Plan)
-	r.m.say(ready)
-	select {
-	case <-o.finished:
-	case <-ctx.Done():
-		err := context.Cause(ctx)
-		r.lost(Cancelled, err)
-		<-r.m.ctx.Done()
-		r.m.abandon(o)
-		return nil, err
-	case <-r.m.ctx.Done():
-		r.m.abandon(o)
-		return nil, context.Cause(r.m.ctx)
-	}
-	r.m.mu.Lock()
-	defer r.m.mu.Unlock()
-	if o.err != nil {
-		return nil, o.err
-	}
-	res := o.result
-	v := res.views[r.rank]
-	o.holders++
-	return &Result{
-		Data: v.buf.Bytes(), Path: v.buf.Path(), Sizes: v.sizes, m: r.m, o: o,
-		Report: Report{
-			Planned: res.info, Elapsed: res.elapsed, Transferred: res.transfer,
-			Hosts: len(r.m.hosts), Ranks: len(r.m.roster),
-		},
-	}, nil
-}
-
-// abandon returns once the operation of a group that is over no longer uses the
-// inputs: when it has ended, or at once if it never started and now never will.
-func (m *member) abandon(o *op) {
-	m.mu.Lock()
-	running := o.running
-	if !running {
-		o.inputs = nil
-	}
-	m.mu.Unlock()
-	if running {
-		<-o.finished
-	}
-}
-
-// begin enters the rank's input into its next operation.
-func (r *Rank) begin(c contribution) (*op, error) {
+// begin enters the rank into its next operation, with what it contributes and the ready message
+// that it is about to send, and completes that. alone says that no other may run, and that the
+// results of those before are no longer wanted.
+func (r *Rank) begin(c contribution, ready *message, alone bool) (*op, error) {
 	m := r.m
 	var old []Buffer
-	defer func() { free(old) }() // after the unlock below: unmapping is I/O
+	finish := func() {}
+	defer func() { finish(); free(old) }() // after the unlock below: unmapping is I/O
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failed != nil {
@@ -160,28 +92,72 @@ func (r *Rank) begin(c contribution) (*op, error) {
 	if r.gone || m.ctx.Err() != nil {
 		return nil, errLeft
 	}
-	if r.last != nil && r.last.result == nil {
+	switch running := r.runningLocked(); {
+	case alone && running > 0:
 		return nil, fmt.Errorf("rank %d: an operation is running already", r.rank)
+	case running >= MaxUnderWay:
+		return nil, fmt.Errorf("rank %d: %d operations are running already", r.rank, running)
 	}
-	old = m.releaseLocked(r)
+	if alone {
+		old = r.dropAllLocked()
+	}
 	o := m.ops[r.next]
 	if o == nil {
 		o = &op{seq: r.next, inputs: make(map[int]contribution), finished: make(chan struct{})}
 		m.ops[r.next] = o
 	}
 	r.next++
-	r.last = o
+	r.held = append(r.held, o)
 	o.holders++
 	o.inputs[r.rank] = c
+	ready.Seq = o.seq
+	if c.eager != nil {
+		ready.Eager = true
+		finish = m.contributeLocked(r.rank, ready, c.eager)
+	}
 	return o, nil
 }
 
 var errLeft = errors.New("the rank has left the group")
 
-// Progress tells how many of the result's bytes have arrived, 0 and 0 if nothing runs.
+// runningLocked counts the rank's operations that are not over.
+func (r *Rank) runningLocked() (n int) {
+	for _, o := range r.held {
+		if !o.over() {
+			n++
+		}
+	}
+	return n
+}
+
+// dropLocked lets go of the result of o, if r still holds it. It returns the buffers to free,
+// outside the lock.
+func (r *Rank) dropLocked(o *op) []Buffer {
+	i := slices.Index(r.held, o)
+	if i < 0 {
+		return nil
+	}
+	r.held = slices.Delete(r.held, i, i+1)
+	return r.m.dropLocked(o)
+}
+
+func (r *Rank) dropAllLocked() (old []Buffer) {
+	for len(r.held) > 0 {
+		old = append(old, r.dropLocked(r.held[0])...)
+	}
+	return old
+}
+
+// Progress tells how many of the result's bytes have arrived, of the first operation that is not
+// over, or else of the last; 0 and 0 if nothing runs.
 func (r *Rank) Progress() (done, total int64) {
 	r.m.mu.Lock()
-	o := r.last
+	var o *op
+	for _, o = range r.held {
+		if !o.over() {
+			break
+		}
+	}
 	r.m.mu.Unlock()
 	if o == nil {
 		return 0, 0
@@ -216,15 +192,8 @@ func (r *Rank) depart(k FailureKind, running, idle string) {
 		return
 	}
 	r.gone = true
-	o := r.last
-	runs := false
-	if o != nil {
-		select {
-		case <-o.finished:
-		default:
-			runs = true
-		}
-	}
+	held := slices.Clone(r.held)
+	runs := r.runningLocked() > 0
 	if !runs {
 		m.left++
 	}
@@ -232,15 +201,24 @@ func (r *Rank) depart(k FailureKind, running, idle string) {
 	if runs {
 		r.lost(k, errors.New(running))
 		<-m.ctx.Done()
-		m.abandon(o)
+		for _, o := range held {
+			m.abandon(o)
+		}
 	} else {
 		m.say(message{Kind: kindLeft, Rank: r.rank, Cause: idle})
 		m.g.unclaim(r.key, r.hold)
 	}
 	m.mu.Lock()
-	b := m.releaseLocked(r)
+	b := r.dropAllLocked()
 	m.mu.Unlock()
 	free(b)
+}
+
+// Cancel ends the group because the rank gives up; every rank gets the same error, with that
+// cause. It returns when this host has been told.
+func (r *Rank) Cancel(cause error) {
+	r.lost(Cancelled, cause)
+	<-r.m.ctx.Done()
 }
 
 // lost tells the coordinator, which tells everyone.

@@ -13,6 +13,8 @@ type contribution struct {
 	in   Input
 	row  []int64 // alltoall: bytes for each rank
 	plan []byte
+	// eager is what in holds, where it is few enough to travel with the call; else nil.
+	eager []byte
 }
 
 // A view is what one rank gets of an operation's results.

@@ -63,7 +63,9 @@ func (c *coordinator) disagreement(op *pending, m message) string {
 		}
 		switch {
 		case o.Collective != m.Collective:
-			return fmt.Sprintf("%s asks for an %s, %s for an %s", c.who(m), m.Collective, c.who(o), o.Collective)
+			return fmt.Sprintf("%s asks for %s, %s for %s", c.who(m), named(m.Collective), c.who(o), named(o.Collective))
+		case o.Root != m.Root:
+			return fmt.Sprintf("%s asks for a broadcast from rank %d, %s from rank %d", c.who(m), m.Root, c.who(o), o.Root)
 		case o.Algorithm != m.Algorithm:
 			return fmt.Sprintf("%s asks for algorithm %q, %s for %q", c.who(m), wish(m.Algorithm), c.who(o), wish(o.Algorithm))
 		case o.Options != m.Options:

@@ -344,6 +344,9 @@ func (m *Membership) Members() []Member {
 	return all
 }
 
+// Member returns what is known of the member called name.
+func (m *Membership) Member(name string) (Member, bool) { return m.table.get(name) }
+
 // Live reports whether the member called name is alive.
 func (m *Membership) Live(name string) bool {
 	e, ok := m.table.get(name)

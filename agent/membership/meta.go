@@ -18,6 +18,8 @@ type Meta struct {
 	// Switches is the digest of the switch tree that the operator has declared for the host's
 	// site, by which others ask for it; 0 without one.
 	Switches uint64
+	// TCP says that the host takes TCP lanes at the number of its UDP port.
+	TCP bool
 }
 
 // The encoding: version 1, a byte of flags, the start as a uvarint of Unix seconds
@@ -29,6 +31,7 @@ const (
 
 	flagHoldsCA  = 1 << 0
 	flagSwitches = 1 << 1
+	flagTCP      = 1 << 2
 
 	maxSite = 63
 )
@@ -42,6 +45,9 @@ func (m Meta) appendTo(b []byte) []byte {
 	}
 	if m.Switches != 0 {
 		flags |= flagSwitches
+	}
+	if m.TCP {
+		flags |= flagTCP
 	}
 	var started uint64
 	if s := m.Started.Unix(); !m.Started.IsZero() && s > 0 {
@@ -70,7 +76,7 @@ func parseMeta(b []byte) (Meta, error) {
 		return Meta{}, fmt.Errorf("node metadata of version %d, this release reads %d", b[0], metaVersion)
 	}
 	flags := b[1]
-	m := Meta{HoldsCA: flags&flagHoldsCA != 0}
+	m := Meta{HoldsCA: flags&flagHoldsCA != 0, TCP: flags&flagTCP != 0}
 	started, n := binary.Uvarint(b[2:])
 	if n <= 0 || started > 1<<40 { // the year 36812
 		return Meta{}, errors.New("node metadata: start time out of range")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -20,6 +21,14 @@ func explainBound(b plan.Bound, hosts, names []string) string {
 			into += names[p]
 		}
 		into = "into " + into
+	case b.Links != nil:
+		for i, l := range b.Links {
+			if i > 0 {
+				into += ", "
+			}
+			into += names[l[0]] + "→" + names[l[1]]
+		}
+		into = "over " + into
 	case b.Trunk != nil:
 		into = "over " + b.Trunk.From + "→" + b.Trunk.To
 	case b.Host >= 0 && b.Out:
@@ -30,6 +39,14 @@ func explainBound(b plan.Bound, hosts, names []string) string {
 		return "0s: nothing moves"
 	}
 	return fmt.Sprintf("%s: %s %s at %s Mbit/s", formatSeconds(b.Seconds), formatBytes(b.Bytes), into, significant(b.Rate.Mbps()))
+}
+
+// explainDirect says what binds an alltoall that does not relay, empty where relays gain nothing.
+func explainDirect(s *planner.Scheduled, names []string) string {
+	if s.Direct.Seconds <= s.Bound.Seconds {
+		return ""
+	}
+	return explainBound(s.Direct, s.Plan.Hosts, names)
 }
 
 // poolNames names pools that share no host: by their site where it is the pool's own, else by the

@@ -49,6 +49,14 @@ func (a *app) printMap(v mapView) error {
 	default:
 		err = a.printMapMatrix(v)
 	}
+	if lanes := laneGroups(v.reply.GetLanes()); err == nil && len(lanes) > 0 {
+		_, err = fmt.Fprintf(a.out, "\nfrom this host data go over\n")
+		for _, l := range lanes {
+			if err == nil {
+				_, err = fmt.Fprintf(a.out, "  %s  %s\n", l.kind, l)
+			}
+		}
+	}
 	if legend := v.p.legend(); err == nil && legend != "" {
 		_, err = fmt.Fprintf(a.out, "\n%s\n", legend)
 	}

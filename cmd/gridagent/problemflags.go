@@ -60,9 +60,8 @@ func addProblemFlags(cmd *cobra.Command, c plan.Collective) *problemFlags {
 	return f
 }
 
-// syncValues lists the values of --sync, the default first: without synchronisation hosts
-// run out of step, and the phases are worth nothing.
-var syncValues = []string{"receiver", "sender", "barrier", "dummy", "none"}
+// syncValues lists the values of --sync, the default first: what the size and the switches ask for.
+var syncValues = []string{"auto", "receiver", "sender", "barrier", "dummy", "none"}
 
 // problem reads the files.
 func (f *problemFlags) problem() (*planner.Problem, error) {
@@ -121,12 +120,16 @@ func (f *problemFlags) options() (planner.Options, error) {
 		o.Trees, err = baseline.ParseTreeKind(f.trees.value)
 		return o, err
 	}
+	o.Tuned = f.auto && !slices.ContainsFunc([]string{"sync", "sync-block", "within", "sync-strict"}, f.cmd.Flags().Changed)
 	o.AAPC.Block, o.AAPC.Strict = f.syncBlock, f.strict
 	if o.AAPC.Sync, err = phase.ParseSync(f.sync.value); err != nil {
 		return o, err
 	}
 	if o.AAPC.Within, err = phase.ParseSync(f.within.value); err != nil {
 		return o, err
+	}
+	if o.AAPC.Sync == phase.Auto && o.AAPC != (phase.Options{Sync: phase.Auto}) && !f.cmd.Flags().Changed("sync") {
+		o.AAPC.Sync = phase.Receiver // auto knows no blocks
 	}
 	if err := o.AAPC.Check(); err != nil {
 		return o, &usageError{err}

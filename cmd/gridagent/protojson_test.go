@@ -39,7 +39,9 @@ func TestPrintProto(t *testing.T) {
     "plan_seconds": 0,
     "predicted_seconds": 0,
     "plan_given": false,
-    "peers": []
+    "peers": [],
+    "plan_reason": "",
+    "plan_cached": false
   }
 }
 `},

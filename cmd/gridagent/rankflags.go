@@ -16,6 +16,7 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 )
@@ -34,6 +35,7 @@ type rankFlags struct {
 	timeout     time.Duration
 	forming     time.Duration
 	noProgress  bool
+	explain     bool
 	output      *choice
 }
 
@@ -51,9 +53,10 @@ func addRankFlags(cmd *cobra.Command, c plan.Collective, in string) *rankFlags {
 	flags.DurationVar(&f.timeout, "timeout", 0, "give up if the group has not formed within this time, or if the operation then takes longer; 0 means never")
 	flags.DurationVar(&f.forming, "forming-timeout", 10*time.Minute, "give up, for all ranks, if not all of them have joined within this time; 0 means never")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "no progress bar (there is none anyway unless standard error is a terminal)")
+	flags.BoolVar(&f.explain, "explain", false, "print why this algorithm was chosen")
 	markRequired(cmd, "job", "rank", "ranks", "in", "out")
 	setting(cmd, "forming-timeout", "no-progress")
-	if c == plan.Allgather {
+	if c != plan.Alltoall {
 		setting(cmd, "algorithm") // as in gridagent plan: one name is not for both
 	}
 	f.output = outputFlag(cmd)
@@ -67,7 +70,7 @@ func (f *rankFlags) checkRank() error {
 		return err
 	}
 	if f.algorithm != planner.Auto && f.algorithm != "" {
-		if _, err := planner.Named(f.collective, f.algorithm); err != nil {
+		if _, err := planner.Named(f.planned(), f.algorithm); err != nil {
 			return &usageError{err}
 		}
 	}
@@ -88,12 +91,24 @@ func (f *rankFlags) check() error {
 	if err := f.checkRank(); err != nil {
 		return err
 	}
-	if err := client.CheckFiles(f.in, f.out, f.force); errors.Is(err, fs.ErrExist) {
+	return checkFiles(f.in, f.out, f.force)
+}
+
+// checkFiles refuses files that cannot be read or written; one that is empty is not looked at.
+func checkFiles(in, out string, force bool) error {
+	err := client.CheckFiles(in, out, force)
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; remove it, or give --force to replace it", err)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
+}
+
+// planned is what the collective is planned as.
+func (f *rankFlags) planned() plan.Collective {
+	if f.collective == group.Broadcast {
+		return plan.Allgather
+	}
+	return f.collective
 }
 
 // options reads the plan and returns what the client needs to know. The agents prove the
@@ -111,7 +126,7 @@ func (f *rankFlags) options() (client.Options, error) {
 	if err != nil {
 		return opts, err
 	}
-	if p.Collective != f.collective {
+	if p.Collective != f.planned() {
 		return opts, fmt.Errorf("%s: it is the plan of an %s", f.plan, p.Collective)
 	}
 	if err := plan.Verify(p, plan.Rules{Chunked: true}); err != nil {
@@ -267,8 +282,31 @@ func (a *app) printReport(f *rankFlags, r *apiv1.Report) error {
 	case r.GetPlanGiven():
 		from = " (from a plan that another rank gave)"
 	}
+	if f.collective == group.Barrier {
+		_, err := fmt.Fprintf(a.out, "barrier of %d ranks on %d hosts in %s\n", r.GetRanks(), r.GetHosts(), formatDuration(seconds))
+		return err
+	}
 	_, err := fmt.Fprintf(a.out, "%s%s %s of %d ranks on %d hosts in %s%s; this host received %s and sent %s\n",
 		r.GetAlgorithm(), from, f.collective, r.GetRanks(), r.GetHosts(), formatDuration(seconds), ratio(r.GetSeconds(), r.GetBoundSeconds()),
 		formatBytes(r.GetBytesReceived()), formatBytes(r.GetBytesSent()))
+	if err == nil && f.explain {
+		_, err = fmt.Fprintln(a.out, reason(r))
+	}
 	return err
+}
+
+// reason says for people how the plan of an operation came about.
+func reason(r *apiv1.Report) string {
+	switch why := r.GetPlanReason(); {
+	case r.GetAlgorithm() == "eager":
+		return "eager: small enough to travel with the call, without a plan"
+	case r.GetPlanGiven():
+		return "the plan was given"
+	case why == "":
+		return r.GetAlgorithm() + ": the agent gives no reason"
+	case r.GetPlanCached():
+		return fmt.Sprintf("%s: %s (the plan was made for an operation before)", r.GetAlgorithm(), oneLine(why))
+	default:
+		return fmt.Sprintf("%s: %s", r.GetAlgorithm(), oneLine(why))
+	}
 }

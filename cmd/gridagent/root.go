@@ -111,7 +111,7 @@ GRIDAGENT_LOG_LEVEL), then from the YAML file that --config names.`,
 	root.SetHelpCommandGroupID(groupOthers)
 	root.SetCompletionCommandGroupID(groupOthers)
 	a.add(root, groupAgent, a.initCmd(), a.joinCmd(), a.tokenCmd(), a.leaveCmd(), a.statusCmd(), a.membersCmd(), a.mapCmd(), a.probeCmd(), a.poolsCmd())
-	a.add(root, groupData, a.demoCmd(), a.allgatherCmd(), a.alltoallCmd(), a.benchCmd())
+	a.add(root, groupData, a.demoCmd(), a.allgatherCmd(), a.alltoallCmd(), a.broadcastCmd(), a.barrierCmd(), a.benchCmd(), a.tuneCmd())
 	a.add(root, groupPlan, a.planCmd(), a.verifyCmd(), a.simulateCmd(), a.studyCmd())
 	a.add(root, groupOthers, a.labCmd(), a.versionCmd(), a.docsCmd())
 	return root

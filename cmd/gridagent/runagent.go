@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"github.com/gridagent/gridagent/agent"
 	"github.com/gridagent/gridagent/agent/identity"
@@ -23,6 +24,10 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 	if err != nil {
 		return err
 	}
+	if err := agent.CheckSegmentation(); err != nil {
+		s.log.Warn("QUIC sends packet by packet, at twice the CPU time: the kernel's segmentation offload is of no use", "err", err)
+		os.Setenv(agent.NoSegmentation, "true")
+	}
 	daemon, err := agent.New(agent.Options{
 		Identity:      s.identity,
 		Seeds:         s.seeds,
@@ -33,6 +38,7 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 		ProbeCap:      s.run.hourlyCap(),
 		MapWait:       s.run.mapWait,
 		Switches:      switches,
+		Lane:          s.run.lane.value,
 		Version:       versionString(),
 		Log:           s.log,
 	})

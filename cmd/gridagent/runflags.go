@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gridagent/gridagent/agent"
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
@@ -20,12 +21,14 @@ type runFlags struct {
 	probeCap      byteSize
 	mapWait       time.Duration
 	switches      string
+	lane          *choice
 }
 
 func addRunFlags(cmd *cobra.Command) *runFlags {
 	r := &runFlags{
 		level:  choiceFlag(cmd, "log-level", "", "least level that is logged", "info", "debug", "warn", "error"),
 		format: choiceFlag(cmd, "log-format", "", "how log lines look, on standard error", "text", "json"),
+		lane:   choiceFlag(cmd, "lane", "", "over what the data of exchanges go: quic, TLS over tcp, or what suits each host; with quic no TCP port is open", agent.LaneModes()...),
 	}
 	cmd.Flags().StringVar(&r.spool, "spool", "", "folder for payloads handed over as files, best on a memory file system (default DIR/spool)")
 	cmd.Flags().DurationVar(&r.probeInterval, "probe-interval", time.Minute, "pause between two measurements of the same pair of hosts")
@@ -34,7 +37,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	cmd.Flags().Var(&r.probeCap, "probe-cap", "bytes that measuring may send from this host in an hour, at least 1MiB; 0B for no cap beside the share")
 	cmd.Flags().DurationVar(&r.mapWait, "map-wait", 10*time.Second, "how long an operation waits for a map of its hosts before it falls back to a ring")
 	cmd.Flags().StringVar(&r.switches, "switches", "", "switch-tree file of this host's site, the same at all its hosts that give one; without it a site is taken for one switch")
-	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "probe-cap", "map-wait", "switches")
+	setting(cmd, "log-level", "log-format", "spool", "probe-interval", "probe-share", "probe-cap", "map-wait", "switches", "lane")
 	return r
 }
 

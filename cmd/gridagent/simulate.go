@@ -29,6 +29,7 @@ func (a *app) simulateCmd() *cobra.Command {
 type simulation struct {
 	Algorithm  string           `json:"algorithm"`
 	Seconds    float64          `json:"makespan_s"`
+	Forecast   float64          `json:"forecast_s"` // what the agents' choice goes by
 	BoundRatio float64          `json:"bound_ratio"`
 	Transfers  int              `json:"transfers"`
 	WANBytes   map[string]int64 `json:"wan_bytes"` // by "FROM→TO", names of leaf pools
@@ -42,7 +43,8 @@ func (a *app) simulateCollectiveCmd(c plan.Collective, example string) *cobra.Co
 		Short: fmt.Sprintf("Compare all %s algorithms on a grid or switch tree", c),
 		Long: fmt.Sprintf(`Make the plan of every algorithm for an %s over the hosts of a grid or switch-tree
 file and run it through a simulator. Shown are the makespan, its ratio to the bound, the
-bytes over each link between pools, and the time that scheduling took.
+bytes over each link between pools, and the time that scheduling took. The forecast is what agents
+choose by: one pass in place of a simulation, with what messages cost beside their bytes.
 
 --model flows: host ports, the links between pools and those between switches are pipes that
 flows share evenly; a host forwards a chunk as soon as it has it, and news of what is
@@ -87,8 +89,8 @@ bound does not hold there: links between pools have no capacity.`, c),
 				return err
 			}
 		}
-		var bound float64
-		var why string
+		var bound, directBound float64
+		var why, direct string
 		var runs []simulation
 		var best *planner.Scheduled // the first of the fastest
 		for _, alg := range algs {
@@ -100,6 +102,7 @@ bound does not hold there: links between pools have no capacity.`, c),
 			done()
 			if s != nil {
 				bound, why = s.Bound.Seconds, explainBound(s.Bound, s.Plan.Hosts, sim.names)
+				directBound, direct = s.Direct.Seconds, explainDirect(s, sim.names)
 				if best == nil || s.Sim.Makespan < best.Sim.Makespan {
 					best = s
 				}
@@ -114,11 +117,15 @@ bound does not hold there: links between pools have no capacity.`, c),
 		}
 		if out.format.value == "json" {
 			return a.printJSON(struct {
-				Bound float64      `json:"bound_s"`
-				Why   string       `json:"bound"`
-				Model string       `json:"model"`
-				Runs  []simulation `json:"runs"`
-			}{bound, why, model.value, runs})
+				Bound  float64      `json:"bound_s"`
+				Why    string       `json:"bound"`
+				Direct float64      `json:"direct_bound_s,omitempty"` // of an alltoall without relays
+				Model  string       `json:"model"`
+				Runs   []simulation `json:"runs"`
+			}{bound, why, directBound, model.value, runs})
+		}
+		if direct != "" {
+			why += "\ndirect: " + direct + " without relays"
 		}
 		return a.printSimulations(runs, sim.names, why)
 	})
@@ -178,8 +185,12 @@ func (m *simulator) run(alg planner.Algorithm) (simulation, *planner.Scheduled) 
 	if err != nil {
 		return simulation{Algorithm: alg.Name, Error: err.Error()}, nil
 	}
+	_, forecast, err := planner.Forecast(m.problem, made, m.chunk)
+	if err != nil {
+		return simulation{Algorithm: alg.Name, Error: err.Error()}, nil
+	}
 	run := simulation{
-		Algorithm: alg.Name, Seconds: makespan, Transfers: len(made.Transfers),
+		Algorithm: alg.Name, Seconds: makespan, Forecast: forecast, Transfers: len(made.Transfers),
 		WANBytes: make(map[string]int64), Scheduling: spent.Seconds(),
 	}
 	if s.Bound.Seconds > 0 {
@@ -200,7 +211,7 @@ const maxLinkTables = 12
 
 func (a *app) printSimulations(runs []simulation, names []string, why string) error {
 	fmt.Fprintf(a.out, "bound: %s\n\n", why)
-	t := a.table("algorithm", "makespan", "x bound", "transfers", "wan bytes", "scheduled in")
+	t := a.table("algorithm", "makespan", "forecast", "x bound", "transfers", "wan bytes", "scheduled in")
 	var apply []simulation
 	for _, r := range runs {
 		if r.Error != "" {
@@ -215,7 +226,7 @@ func (a *app) printSimulations(runs []simulation, names []string, why string) er
 		if r.BoundRatio > 0 {
 			boundRatio = fmt.Sprintf("%.2f", r.BoundRatio)
 		}
-		t.row(r.Algorithm, formatSeconds(r.Seconds), boundRatio, r.Transfers, formatBytes(wan), formatSeconds(r.Scheduling))
+		t.row(r.Algorithm, formatSeconds(r.Seconds), formatSeconds(r.Forecast), boundRatio, r.Transfers, formatBytes(wan), formatSeconds(r.Scheduling))
 	}
 	if err := t.flush(); err != nil {
 		return err

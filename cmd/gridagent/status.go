@@ -20,7 +20,7 @@ func (a *app) statusCmd() *cobra.Command {
 		Long: `Show what this host's agent is and does: its cluster, the members that it sees, how much
 of the network map is measured, what measuring has cost and may cost, the epoch of the pool tree
 (gridagent pools), the groups it carries ranks of, and the connections and gossip packets
-that it refused. Links between sites are listed on the host that keeps their budget. Warnings
+that it refused, and over what the data of exchanges go to each host, with the reason (QUIC, or TLS over TCP). Links between sites are listed on the host that keeps their budget. Warnings
 come last, each on a line of its own: what an operator should look at.`,
 		Example: "  gridagent status --dir /var/lib/gridagent\n  gridagent status -o json | jq .members_alive",
 		Args:    cobra.NoArgs,
@@ -79,6 +79,15 @@ func (a *app) printStatus(s *apiv1.StatusResponse) error {
 	line("map traffic", "sent %s, received %s", formatBytes(s.GetMapBytesSent()), formatBytes(s.GetMapBytesReceived()))
 	line("refused", "%d connections, %d gossip packets", s.GetRefusedConnections(), s.GetRefusedGossip())
 	line("socket buffers", "receive %s, send %s", formatBytes(s.GetSocketReceiveBuffer()), formatBytes(s.GetSocketSendBuffer()))
+	if !s.GetUdpSegmentation() {
+		line("segmentation", "off: QUIC sends packet by packet, at twice the CPU time")
+	}
+	if mode := s.GetLaneMode(); mode != "" {
+		line("data lanes", "%s, TCP port %s", mode, orDash(s.GetTcpAddress()))
+	}
+	for _, l := range laneGroups(s.GetLanes()) {
+		line("  "+l.kind, "%s", l)
+	}
 	for _, g := range s.GetGroups() {
 		ranks := make([]string, len(g.GetLocalRanks()))
 		for i, r := range g.GetLocalRanks() {

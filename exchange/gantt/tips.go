@@ -75,6 +75,9 @@ func (f *figure) blocks(blocks []plan.Block) string {
 		if b.Dest >= 0 {
 			name += " for " + f.host(b.Dest)
 		}
+		if n := f.plan.Pieces(b); n > 1 {
+			name += fmt.Sprintf(" (piece %d of %d)", b.Piece+1, n)
+		}
 		names = append(names, name)
 	}
 	if more := len(blocks) - maxNamed; more > 0 {

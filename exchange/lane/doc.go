@@ -1,5 +1,5 @@
-// Package lane carries bytes between agents: one UDP socket, many QUIC connections, and
-// one more socket for each further lane.
+// Package lane carries bytes between agents: one UDP socket, many QUIC connections,
+// one more socket for each further lane, and TLS over TCP for data where that is cheaper.
 //
 // An [Endpoint] owns the socket of an agent. Over it run, told apart by the two
 // highest bits of a packet's first byte as quic-go's Transport does:
@@ -24,9 +24,16 @@
 // holds, queues or routes by flow takes it for a flow; who has no more use for such lanes
 // closes them ([Endpoint.CloseLanes]).
 //
+// TCP lanes ([Endpoint.OpenTCP], tcp.go) carry data streams and nothing else, with the same
+// certificates and checks, at the same port number. A connection has one stream at a time, so
+// there is no multiplexer and no window of ours: a unit's length or a mark stands before what
+// is a stream's (tcpconn.go). One whose stream has ended in order rests at the end that dialed it, for
+// the next; one whose stream was given up is closed, which frees whoever blocks on it.
+//
 // What a stranger can make an endpoint hold is bounded: handshakes in progress, joins
 // at once, and the receive windows of those; what a member can is bounded by
-// connections a member, streams a connection and the endpoint's window budget.
+// connections a member, streams a connection and the endpoint's window budget; TCP connections are counted likewise, and what they hold is the
+// kernel's socket buffers.
 //
 // Place in the flow: the network edge under agent, probe and exchange; it knows
 // nothing of plans, groups or maps.

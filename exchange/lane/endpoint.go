@@ -23,6 +23,9 @@ const (
 // goroutine; an exchange takes one or two for each rank pair and lane, memberlist one at a time.
 const maxStreams = 1024
 
+// usualPacket is what a packet carries of a stream, in bytes, or so.
+const usualPacket = 1250
+
 // Config is what an [Endpoint] needs.
 type Config struct {
 	// Conn is the agent's socket. The endpoint owns it and closes it. In production
@@ -32,7 +35,13 @@ type Config struct {
 	// that this end dials: the endpoint closes it when the lane has ended. Networks tell
 	// flows by address and port, so only lanes with ports of their own are held, queued and
 	// routed each by itself. It must not block. Nil: all lanes share Conn.
-	OpenSocket  func() (net.PacketConn, error)
+	OpenSocket func() (net.PacketConn, error)
+	// Listener takes the connections of TCP lanes. The endpoint owns it and closes it. Peers
+	// look for it at the number of Conn's port. Nil: this host takes none.
+	Listener net.Listener
+	// DialTCP connects to the TCP port at addr, over the congestion control with that name, or the
+	// system's if it is empty. In production it is that of [DialTCP]. Nil: this host dials no TCP lanes.
+	DialTCP     func(ctx context.Context, addr net.Addr, congestion string) (net.Conn, error)
 	Credentials Credentials
 	// StatelessReset keys the resets by which a restarted agent ends its peers' old
 	// connections at once. All zero disables them.
@@ -111,6 +120,7 @@ type Endpoint struct {
 	transport *quic.Transport
 	quicConf  *quic.Config
 	windows   *budget
+	tcp       tcpLanes
 	door      door
 	streams   map[StreamKind]func(context.Context, *Stream)
 	packets   map[PacketKind]func(p []byte, from net.Addr, at time.Time)
@@ -196,6 +206,10 @@ func (e *Endpoint) Run(ctx context.Context) error {
 	e.start(e.readPackets)
 	broken := make(chan error, 1)
 	e.start(func() { broken <- e.acceptConns(listener) })
+	if l := e.cfg.Listener; l != nil {
+		e.start(func() { e.listenTCP(l) })
+		context.AfterFunc(e.ctx, func() { l.Close() })
+	}
 	select {
 	case <-e.ctx.Done():
 	case err = <-broken:
@@ -232,6 +246,9 @@ func (e *Endpoint) shutdown(l *quic.Listener) {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	if e.cfg.Listener != nil {
+		e.cfg.Listener.Close()
+	}
 	if l != nil {
 		l.Close() // first: handlers may take their time to end, and nobody should wait in vain for that
 		// Connections whose handshake was completed after acceptConns had ended.
@@ -272,7 +289,8 @@ func (e *Endpoint) Stats(name string) (quic.ConnectionStats, bool) {
 }
 
 // Received returns what has arrived from the member on the connections that are open now, in bytes of
-// QUIC packets, and how many packets that was. It falls when one of them ends.
+// QUIC packets, and how many packets that was. It falls when one of them ends. What TCP lanes have
+// carried counts as packets of the usual size.
 func (e *Endpoint) Received(name string) (bytes, packets uint64) {
 	e.mu.Lock()
 	ls := slices.Clone(e.links.of[name])
@@ -281,5 +299,7 @@ func (e *Endpoint) Received(name string) (bytes, packets uint64) {
 		st := l.conn.ConnectionStats()
 		bytes, packets = bytes+st.BytesReceived, packets+st.PacketsReceived
 	}
+	over := e.TCPTraffic(name).Received
+	bytes, packets = bytes+over, packets+over/usualPacket
 	return bytes, packets
 }

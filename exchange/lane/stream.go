@@ -20,6 +20,7 @@ const (
 	StreamData   StreamKind = 'd' // chunks of an exchange
 	StreamProbe  StreamKind = 'p' // control of a probe
 	StreamTree   StreamKind = 't' // the switch tree that a host's operator has declared
+	StreamTune   StreamKind = 'u' // a rank of a tuning run
 	StreamIdle   StreamKind = 'i' // whether a connection may be closed; the endpoint's own
 	StreamJoin   StreamKind = 'j' // the only kind accepted on a join connection
 )

@@ -31,8 +31,12 @@ type schedule struct {
 	added    int // transfers of blocks that the plan leaves out
 }
 
-// newSchedule proves p and makes its messages.
+// newSchedule proves p and makes its messages. A plan that cuts blocks is refused: the routine
+// knows whole blocks only, each an element of the caller's buffers.
 func newSchedule(p *plan.Plan) (*schedule, error) {
+	if len(p.Cuts) > 0 {
+		return nil, fmt.Errorf("the plan cuts %d blocks into pieces, which the routine cannot: choose an algorithm that moves whole blocks, such as min3", len(p.Cuts))
+	}
 	untimed := *p // predicted times may come from any model of the network: only the order counts
 	untimed.Transfers = slices.Clone(p.Transfers)
 	for i := range untimed.Transfers {

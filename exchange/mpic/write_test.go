@@ -215,3 +215,11 @@ func FuzzWrite(f *testing.F) {
 		}
 	})
 }
+
+// TestRefusesPieces: the routine moves whole blocks.
+func TestRefusesPieces(t *testing.T) {
+	p := &plan.Plan{Collective: plan.Allgather, Hosts: hosts(2), MessageBytes: 4096, Cuts: []plan.Cut{{Origin: 0, Dest: plan.All, At: []int64{1024}}}}
+	if _, err := newSchedule(p); err == nil || !strings.Contains(err.Error(), "cuts 1 blocks into pieces") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -30,14 +30,14 @@ func halves(machines int) tree {
 }
 
 // oneSwitch needs the least phases.
-func oneSwitch(machines int) tree { return tree{switches: 1, home: make([]int, machines)} }
+func oneSwitchOf(machines int) tree { return tree{switches: 1, home: make([]int, machines)} }
 
 // BenchmarkSchedule: edges/op is what synchronisation costs when the plan runs.
 func BenchmarkSchedule(b *testing.B) {
 	for _, shape := range []struct {
 		name string
 		tree func(int) tree
-	}{{"switch", oneSwitch}, {"racks", racks}, {"halves", halves}} {
+	}{{"switch", oneSwitchOf}, {"racks", racks}, {"halves", halves}} {
 		for _, opt := range []Options{
 			{Sync: None}, {Sync: Receiver},
 			{Sync: Dummy}, {Sync: Barrier}, {Sync: Receiver, Block: 16, Strict: true},

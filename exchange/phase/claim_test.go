@@ -18,7 +18,7 @@ func TestClaims(t *testing.T) {
 		w := randomTree(rng, 1+rng.IntN(5), 2+rng.IntN(8))
 		topo := w.topology(t)
 		for _, opt := range []Options{
-			{Sync: Sender}, {Sync: Receiver}, {Sync: Receiver, Block: 2, Strict: true}, {Sync: Dummy},
+			{Sync: Sender}, {Sync: Receiver}, {Sync: Receiver, Lead: 4096}, {Sync: Receiver, Block: 2, Strict: true}, {Sync: Dummy},
 			{Sync: Sender, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Sender},
 		} {
 			p := mustSchedule(t, w, opt)

@@ -21,6 +21,7 @@
 //	pairwise.go  which messages must wait for which         §5
 //	reduce.go    without the redundant ones                 §5
 //	dummy.go     dummy communications                       §5
+//	tuned.go     which synchronisation, by size and topology, and its lead: ours
 //
 // # What an edge means here
 //
@@ -33,6 +34,9 @@
 //     from the source of a to that of b.
 //   - receiver: b starts when the data of a have arrived. The news is a message from
 //     the destination of a to the source of b.
+//   - receiver with a lead: b starts when all of a but the lead has arrived; and one of a's
+//     own source, when a has left it. This is ours: the order is that of receiver, and the way of
+//     the news costs nothing.
 //   - barrier: b starts when a, and with it everything in a's phase or block of phases,
 //     has arrived.
 //   - dummy: b starts when a has left its source; see dummy.go.

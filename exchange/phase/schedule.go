@@ -24,6 +24,9 @@ func Schedule(t *plan.Topology, sizes plan.AlltoallSizes, opt Options) (*plan.Pl
 	if err := opt.Check(); err != nil {
 		return nil, fmt.Errorf("aapc: %w", err)
 	}
+	if opt.Sync == Auto {
+		opt = Tuned(t, sizes)
+	}
 	v := newView(t)
 	messages := v.assign()
 	after, err := synchronise(t, messages, v.phases, opt)

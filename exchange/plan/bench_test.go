@@ -15,7 +15,7 @@ func direct(n int, m int64) *Plan {
 	p := alltoall(n, m)
 	for k := 1; k < n; k++ {
 		for i := range n {
-			p.add(i, (i+k)%n, []Block{{i, (i + k) % n}})
+			p.add(i, (i+k)%n, []Block{{Origin: i, Dest: (i + k) % n}})
 		}
 	}
 	return p

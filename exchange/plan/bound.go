@@ -35,7 +35,8 @@ type Bound struct {
 	Host    int   // the binding host; -1 where something else binds, or nothing moves
 	Out     bool  // the host's port out binds, not the one in
 	Trunk   *Trunk
-	Bytes   int64 // that must get into the set or the host, out of the host, or over the trunk
+	Links   [][2]int // the binding links, from pool to pool; nil where something else binds
+	Bytes   int64    // that must get into the set or the host, out of the host, or over the trunk
 	Rate    netmap.BytesPerSec
 }
 
@@ -61,6 +62,8 @@ func (b Bound) place() string {
 		return fmt.Sprintf("%d bytes into pools %v", b.Bytes, b.Set)
 	case b.Trunk != nil:
 		return fmt.Sprintf("%d bytes over %s→%s", b.Bytes, b.Trunk.From, b.Trunk.To)
+	case b.Links != nil:
+		return fmt.Sprintf("%d bytes over links between pools %v", b.Bytes, b.Links)
 	case b.Out:
 		return fmt.Sprintf("%d bytes out of host %d", b.Bytes, b.Host)
 	}
@@ -226,6 +229,12 @@ func (b Bound) Explain(hosts []string, pools [][]int) string {
 			parts = append(parts, list(pools[x]))
 		}
 		way = "into " + strings.Join(parts, " ")
+	case b.Links != nil:
+		var parts []string
+		for _, l := range b.Links {
+			parts = append(parts, list(pools[l[0]])+"→"+list(pools[l[1]]))
+		}
+		way = "over " + strings.Join(parts, " ")
 	case b.Host >= 0 && b.Out:
 		way = "out of host " + hosts[b.Host]
 	case b.Host >= 0:

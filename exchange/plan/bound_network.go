@@ -85,15 +85,25 @@ func (n *Network) AlltoallBound(sizes AlltoallSizes) (Bound, error) {
 }
 
 func (n *Network) alltoallBound(sizes AlltoallSizes) (Bound, error) {
+	best, between, err := n.portBound(sizes)
+	if err == nil {
+		err = n.cuts(between, &best)
+	}
+	return best, err
+}
+
+// portBound returns the bound of the hosts' ports and of trunks, which no way between pools
+// gets around, and P×P the bytes from pool to pool.
+func (n *Network) portBound(sizes AlltoallSizes) (best Bound, between []int64, err error) {
 	if err := n.check(n.Hosts); err != nil {
-		return Bound{}, err
+		return Bound{}, nil, err
 	}
 	if _, err := NewAlltoall("bound", n.Hosts, sizes); err != nil {
-		return Bound{}, err
+		return Bound{}, nil, err
 	}
-	best := Bound{Host: -1}
+	best = Bound{Host: -1}
 	hosts, pools := len(n.Hosts), n.Pools()
-	between := make([]int64, pools*pools)
+	between = make([]int64, pools*pools)
 	for h := range hosts {
 		var out, in int64
 		for k := range hosts {
@@ -105,13 +115,13 @@ func (n *Network) alltoallBound(sizes AlltoallSizes) (Bound, error) {
 			between[n.Pool[h]*pools+n.Pool[k]] += sizes.Of(h, k)
 		}
 		if out > maxTotal/maxHosts || in > maxTotal/maxHosts {
-			return Bound{}, fmt.Errorf("host %s sends %d and receives %d bytes, more than %d", n.Hosts[h], out, in, int64(maxTotal/maxHosts))
+			return Bound{}, nil, fmt.Errorf("host %s sends %d and receives %d bytes, more than %d", n.Hosts[h], out, in, int64(maxTotal/maxHosts))
 		}
 		if err := best.take(Bound{Host: h, Out: true, Bytes: out, Rate: n.Egress[h]}); err != nil {
-			return Bound{}, err
+			return Bound{}, nil, err
 		}
 		if err := best.take(Bound{Host: h, Bytes: in, Rate: n.Ingress[h]}); err != nil {
-			return Bound{}, err
+			return Bound{}, nil, err
 		}
 	}
 	for k := range n.Trunks {
@@ -125,11 +135,10 @@ func (n *Network) alltoallBound(sizes AlltoallSizes) (Bound, error) {
 			}
 		}
 		if err := best.take(Bound{Trunk: t, Host: -1, Bytes: bytes, Rate: t.Rate}); err != nil {
-			return Bound{}, err
+			return Bound{}, nil, err
 		}
 	}
-	err := n.cuts(between, &best)
-	return best, err
+	return best, between, nil
 }
 
 // cuts makes the sets of pools bind best; between is P×P, bytes from pool to pool.

@@ -7,15 +7,19 @@ import (
 )
 
 // Sanity limits. They are far above any real plan and low enough that a small file
-// cannot make its reader allocate or overflow: indices of blocks and hosts fit 36
+// cannot make its reader allocate or overflow: indices of blocks, pieces and hosts fit 50
 // bits together, times fit a [time.Duration], and byte sums fit an int64.
 const (
 	maxHosts   = 4096
+	maxPieces  = 4096 // of one block
 	maxPhases  = 1 << 24
 	maxBytes   = 1 << 50 // one block: 1 PiB
 	maxTotal   = 1 << 60 // all transfers together
 	maxSeconds = 1e9     // 31 years
 )
+
+// MaxLead is the largest lead of a plan's synchronisations, in bytes.
+const MaxLead = 1 << 30
 
 // A flaw is a value that breaks the shape of a plan or topology, with its place:
 // a top-level field and, where it is a list, the element (else -1).
@@ -50,6 +54,9 @@ func (p *Plan) Check() error {
 	if err := p.checkSizes(); err != nil {
 		return err
 	}
+	if err := p.checkCuts(); err != nil {
+		return err
+	}
 	if p.Phases < 0 || p.Phases > maxPhases {
 		return flawed("phases", -1, "%d is not in 0…%d", p.Phases, maxPhases)
 	}
@@ -59,6 +66,9 @@ func (p *Plan) Check() error {
 		}
 		if c.Block < 0 || c.Block > maxPhases || c.Within != "" && c.Within != SyncSender && c.Within != SyncReceiver {
 			return flawed("synchronisation", -1, "blocks of %d phases with %q within: want 0 or more, and sender or receiver or nothing", c.Block, c.Within)
+		}
+		if c.Lead < 0 || c.Lead > MaxLead || c.Lead > 0 && (c.Kind != SyncReceiver || c.Block > 0) {
+			return flawed("synchronisation", -1, "a lead of %d bytes with %s and blocks of %d phases: want 0 to %d, and only with receiver without blocks", c.Lead, c.Kind, c.Block, MaxLead)
 		}
 	}
 	if err := seconds(p.Makespan); err != nil {
@@ -161,14 +171,8 @@ func (p *Plan) checkTransfer(i int) error {
 		return flawed("transfers", i, "phase: %d, but the plan has %d phases", t.Phase, p.Phases)
 	}
 	for _, b := range t.Blocks {
-		if b.Origin < 0 || b.Origin >= n {
-			return flawed("transfers", i, "blocks: origin %d is none of the %d hosts", b.Origin, n)
-		}
-		if p.Collective == Allgather && b.Dest != All {
-			return flawed("transfers", i, "blocks: dest %d, want -1 in an allgather", b.Dest)
-		}
-		if p.Collective == Alltoall && (b.Dest < 0 || b.Dest >= n) {
-			return flawed("transfers", i, "blocks: dest %d is none of the %d hosts", b.Dest, n)
+		if err := p.checkBlock(b); err != nil {
+			return flawed("transfers", i, "blocks: %v", err)
 		}
 	}
 	for _, a := range t.After {

@@ -37,6 +37,10 @@ func (p *Plan) AppendJSON(dst []byte) ([]byte, error) {
 		b = append(b, `,"message_bytes":`...)
 		b = appendInt(b, p.MessageBytes)
 	}
+	if len(p.Cuts) > 0 {
+		b = append(b, `,"cuts":`...)
+		b = appendList(b, p.Cuts, appendCut)
+	}
 	if p.Phases > 0 {
 		b = append(b, `,"phases":`...)
 		b = appendInt(b, int64(p.Phases))
@@ -102,6 +106,10 @@ func (t *Transfer) appendJSON(b []byte) []byte {
 		b = appendInt(b, int64(k.Origin))
 		b = append(b, `,"dest":`...)
 		b = appendInt(b, int64(k.Dest))
+		if k.Piece > 0 {
+			b = append(b, `,"piece":`...)
+			b = appendInt(b, int64(k.Piece))
+		}
 		return append(b, '}')
 	})
 	if t.Phase >= 0 {
@@ -119,6 +127,15 @@ func (t *Transfer) appendJSON(b []byte) []byte {
 	b = append(b, `,"end":`...)
 	b = appendSeconds(b, t.End)
 	return append(b, '}')
+}
+
+func appendCut(b []byte, c Cut) []byte {
+	b = append(b, `{"origin":`...)
+	b = appendInt(b, int64(c.Origin))
+	b = append(b, `,"dest":`...)
+	b = appendInt(b, int64(c.Dest))
+	b = append(b, `,"at":`...)
+	return append(appendList(b, c.At, appendInt), '}')
 }
 
 func appendList[T any](b []byte, list []T, one func([]byte, T) []byte) []byte {
@@ -156,6 +173,7 @@ func (p *Plan) Equal(q *Plan) bool {
 	return p.Collective == q.Collective && p.Algorithm == q.Algorithm && slices.Equal(p.Hosts, q.Hosts) &&
 		p.MessageBytes == q.MessageBytes && slices.Equal(p.Sizes, q.Sizes) &&
 		slices.EqualFunc(p.Matrix, q.Matrix, slices.Equal[[]int64]) &&
+		slices.EqualFunc(p.Cuts, q.Cuts, func(c, d Cut) bool { return c.Origin == d.Origin && c.Dest == d.Dest && slices.Equal(c.At, d.At) }) &&
 		p.Phases == q.Phases && (p.Sync == nil) == (q.Sync == nil) && (p.Sync == nil || *p.Sync == *q.Sync) && p.Makespan == q.Makespan && p.Bound == q.Bound &&
 		slices.EqualFunc(p.Transfers, q.Transfers, Transfer.equal)
 }

@@ -46,14 +46,21 @@ func randomAllgather(rng *rand.Rand, n int, pools [][]int, sizes []int64) *Plan 
 		panic(err)
 	}
 	type holder struct{ host, by int }
-	holders := make([][]holder, n)
-	type want struct{ origin, dst int }
+	p.Cuts = randomCuts(rng, p)
+	holders := make(map[Block][]holder)
+	type want struct {
+		Block
+		dst int
+	}
 	var wants []want
 	for o := range n {
-		holders[o] = []holder{{o, -1}}
-		for d := range n {
-			if d != o {
-				wants = append(wants, want{o, d})
+		b := Block{Origin: o, Dest: All}
+		for b.Piece = range p.Pieces(b) {
+			holders[b] = []holder{{o, -1}}
+			for d := range n {
+				if d != o {
+					wants = append(wants, want{b, d})
+				}
 			}
 		}
 	}
@@ -61,13 +68,13 @@ func randomAllgather(rng *rand.Rand, n int, pools [][]int, sizes []int64) *Plan 
 	for _, w := range wants {
 		// The first into a pool may come from any holder, the others from inside.
 		var from []holder
-		for _, h := range holders[w.origin] {
+		for _, h := range holders[w.Block] {
 			if pool[h.host] == pool[w.dst] {
 				from = append(from, h)
 			}
 		}
 		if len(from) == 0 {
-			from = holders[w.origin]
+			from = holders[w.Block]
 		}
 		h := from[rng.IntN(len(from))]
 		var after []int
@@ -79,8 +86,8 @@ func randomAllgather(rng *rand.Rand, n int, pools [][]int, sizes []int64) *Plan 
 				after = append(after, a)
 			}
 		}
-		id := p.add(h.host, w.dst, []Block{{w.origin, All}}, after...)
-		holders[w.origin] = append(holders[w.origin], holder{w.dst, id})
+		id := p.add(h.host, w.dst, []Block{w.Block}, after...)
+		holders[w.Block] = append(holders[w.Block], holder{w.dst, id})
 	}
 	return p
 }
@@ -91,9 +98,11 @@ func randomAlltoall(rng *rand.Rand, n int) *Plan {
 	for i := range p.Matrix {
 		p.Matrix[i] = randomSizes(rng, n)
 	}
+	p.Cuts = randomCuts(rng, p)
 	for s := range n {
-		for _, d := range rng.Perm(n) {
-			if s == d {
+		for _, k := range rng.Perm(n * 3) {
+			d, b := k%n, Block{Origin: s, Dest: k % n, Piece: k / n}
+			if s == d || b.Piece >= p.Pieces(b) {
 				continue
 			}
 			route := []int{s}
@@ -105,11 +114,41 @@ func randomAlltoall(rng *rand.Rand, n int) *Plan {
 			route = append(route, d)
 			var after []int
 			for k := range route[1:] {
-				after = []int{p.add(route[k], route[k+1], []Block{{s, d}}, after...)}
+				after = []int{p.add(route[k], route[k+1], []Block{b}, after...)}
 			}
 		}
 	}
 	return p
+}
+
+// randomCuts cuts some blocks of half of all plans into two or three pieces.
+func randomCuts(rng *rand.Rand, p *Plan) []Cut {
+	var cuts []Cut
+	if rng.IntN(2) == 0 {
+		return nil
+	}
+	n := len(p.Hosts)
+	for o := range n {
+		for d := range n {
+			c := Cut{Origin: o, Dest: d}
+			if p.Collective == Allgather {
+				if d > 0 {
+					break
+				}
+				c.Dest = All
+			}
+			size := p.Whole(Block{Origin: c.Origin, Dest: c.Dest})
+			if size < 3 || o == d && p.Collective == Alltoall || rng.IntN(2) == 0 {
+				continue
+			}
+			c.At = []int64{1 + rng.Int64N(size-2)}
+			if rng.IntN(2) == 0 {
+				c.At = append(c.At, c.At[0]+1+rng.Int64N(size-1-c.At[0]))
+			}
+			cuts = append(cuts, c)
+		}
+	}
+	return cuts
 }
 
 func randomSizes(rng *rand.Rand, n int) []int64 {

@@ -12,9 +12,9 @@ type holdings map[uint64]delivery
 // A delivery is a transfer and the place of the block in its Blocks.
 type delivery struct{ transfer, place int32 }
 
-// holdKey packs block and host; maxHosts keeps each part within 13 bits.
+// holdKey packs block and host; maxHosts and maxPieces keep each part within 13 bits.
 func holdKey(b Block, host int) uint64 {
-	return uint64(b.Origin)<<26 | uint64(b.Dest+1)<<13 | uint64(host)
+	return uint64(b.Piece)<<39 | uint64(b.Origin)<<26 | uint64(b.Dest+1)<<13 | uint64(host)
 }
 
 // deliverer returns the transfer that brings b to host. A host that holds b from the
@@ -51,16 +51,20 @@ func deliver(p *Plan) (holdings, error) {
 	return held, nil
 }
 
-// name names a block for people.
+// name names a block for people: "of a", "a→b", and of a piece "of a[1]".
 func (p *Plan) name(b Block) string {
-	if b.Dest == All {
-		return fmt.Sprintf("of %s", p.Hosts[b.Origin])
+	piece := ""
+	if b.Piece > 0 || p.Pieces(b) > 1 {
+		piece = fmt.Sprintf("[%d]", b.Piece)
 	}
-	return fmt.Sprintf("%s→%s", p.Hosts[b.Origin], p.Hosts[b.Dest])
+	if b.Dest == All {
+		return fmt.Sprintf("of %s%s", p.Hosts[b.Origin], piece)
+	}
+	return fmt.Sprintf("%s→%s%s", p.Hosts[b.Origin], p.Hosts[b.Dest], piece)
 }
 
 // checkComplete: in an allgather every host ends with every block, in an alltoall the
-// block s→d ends at d. Blocks of no bytes may be absent: there is nothing to move.
+// block s→d ends at d, with all of its pieces. Blocks of no bytes may be absent: there is nothing to move.
 func checkComplete(p *Plan, held holdings) error {
 	for host := range p.Hosts {
 		for origin := range p.Hosts {
@@ -68,18 +72,20 @@ func checkComplete(p *Plan, held holdings) error {
 			if p.Collective == Alltoall {
 				b.Dest = host
 			}
-			if starts(b, host) || p.Size(b) == 0 {
+			if starts(b, host) || p.Whole(b) == 0 {
 				continue
 			}
-			if _, ok := held.deliverer(b, host); !ok {
-				return violated(Complete, nil, "block %s never reaches %s", p.name(b), p.Hosts[host])
+			for b.Piece = range p.Pieces(b) {
+				if _, ok := held.deliverer(b, host); !ok {
+					return violated(Complete, nil, "block %s never reaches %s", p.name(b), p.Hosts[host])
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// checkPools: a block enters a pool once at most, and never the pool that it starts
+// checkPools: a block, or each piece of one, enters a pool once at most, and never the pool that it starts
 // in. Together with completeness that is exactly once wherever it is wanted: the
 // wide-area optimality of Gupta & Vadhiyar, HPDC 2007, §5.1.
 func checkPools(p *Plan, pools [][]int) error {

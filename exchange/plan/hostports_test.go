@@ -55,9 +55,9 @@ func TestSimulatePortsByHand(t *testing.T) {
 	s := netmap.NewSnapshot(1, hosts, est)
 	build := func() *Plan {
 		p := alltoall(3, 500) // 0.6 s
-		p.add(0, 1, []Block{{0, 1}})
-		p.add(0, 2, []Block{{0, 2}})
-		p.add(1, 0, []Block{{1, 0}})
+		p.add(0, 1, []Block{{Origin: 0, Dest: 1}})
+		p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+		p.add(1, 0, []Block{{Origin: 1, Dest: 0}})
 		return p
 	}
 	for _, tt := range []struct {
@@ -81,7 +81,7 @@ func TestSimulatePortsByHand(t *testing.T) {
 		t.Error("a host model that is none was accepted")
 	}
 	stuck := alltoall(3, 500)
-	stuck.add(0, 1, []Block{{2, 1}})
+	stuck.add(0, 1, []Block{{Origin: 2, Dest: 1}})
 	if _, err := SimulatePorts(stuck, s, FullDuplex); !errors.Is(err, ErrStalled) {
 		t.Errorf("a block that is never there: %v", err)
 	}

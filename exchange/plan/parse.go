@@ -12,10 +12,11 @@ type ParseError = jsonwalk.Error
 // The keys of a plan and of a transfer, in the order of docs/formats.md.
 var (
 	planKeys = []string{"collective", "algorithm", "hosts", "message_bytes", "sizes",
-		"phases", "synchronisation", "makespan_s", "bound_s", "transfers"}
+		"cuts", "phases", "synchronisation", "makespan_s", "bound_s", "transfers"}
 	transferKeys = []string{"id", "src", "dst", "blocks", "phase", "after", "sync", "start", "end"}
-	claimKeys    = []string{"kind", "block", "within", "strict"}
-	blockKeys    = []string{"origin", "dest"}
+	claimKeys    = []string{"kind", "block", "within", "strict", "lead_bytes"}
+	blockKeys    = []string{"origin", "dest", "piece"}
+	cutKeys      = []string{"origin", "dest", "at"}
 )
 
 // Parse reads a plan from its JSON form (docs/formats.md, "Plan"). See [Read].
@@ -81,7 +82,7 @@ type planReader struct {
 	*jsonwalk.Cursor
 	plan     *Plan
 	at       map[string]int   // byte offset of each top-level value
-	elements map[string][]int // byte offsets of the elements of hosts, sizes and transfers
+	elements map[string][]int // byte offsets of the elements of hosts, sizes, cuts and transfers
 }
 
 func (r *planReader) field(i int) (err error) {
@@ -105,6 +106,12 @@ func (r *planReader) field(i int) (err error) {
 		p.MessageBytes, err = r.Integer(0, maxBytes)
 	case "sizes":
 		err = r.sizes()
+	case "cuts":
+		err = r.each(key, func(i int) error {
+			c, err := r.cut()
+			p.Cuts = append(p.Cuts, c)
+			return jsonwalk.Within(err, jsonwalk.Element(i))
+		})
 	case "phases":
 		var v int64
 		v, err = r.Integer(0, maxPhases)
@@ -139,6 +146,8 @@ func (r *planReader) claim(i int) (err error) {
 		c.Within, err = r.Text()
 	case "strict":
 		c.Strict, err = r.Bool()
+	case "lead_bytes":
+		c.Lead, err = r.Integer(0, MaxLead)
 	}
 	return jsonwalk.Within(err, claimKeys[i])
 }
@@ -228,18 +237,45 @@ func (r *planReader) transfer(t *Transfer) error {
 func (r *planReader) block() (Block, error) {
 	b, start := Block{}, r.Pos()
 	found, err := r.Fields(blockKeys, func(i int) (err error) {
-		if blockKeys[i] == "origin" {
+		switch blockKeys[i] {
+		case "origin":
 			b.Origin, err = r.index()
-			return err
+		case "dest":
+			b.Dest, err = r.dest()
+		case "piece":
+			b.Piece, err = r.index()
 		}
-		v, err := r.Integer(All, maxTransferID)
-		b.Dest = int(v)
 		return err
 	})
 	if err != nil {
 		return b, err
 	}
-	return b, r.required(start, blockKeys, found)
+	return b, r.required(start, blockKeys[:2], found)
+}
+
+func (r *planReader) cut() (Cut, error) {
+	c, start := Cut{}, r.Pos()
+	found, err := r.Fields(cutKeys, func(i int) (err error) {
+		switch cutKeys[i] {
+		case "origin":
+			c.Origin, err = r.index()
+		case "dest":
+			c.Dest, err = r.dest()
+		case "at":
+			c.At, err = r.integers(0, maxBytes)
+		}
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	return c, r.required(start, cutKeys, found)
+}
+
+// dest reads what is an index or [All].
+func (r *planReader) dest() (int, error) {
+	v, err := r.Integer(All, maxTransferID)
+	return int(v), err
 }
 
 // maxTransferID keeps what is read in 32 bits, on every platform.

@@ -25,7 +25,7 @@ func TestParseExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Plan{Collective: Alltoall, Algorithm: "aapc", Hosts: []string{"n0", "n1"}, MessageBytes: 65536, Phases: 9, Makespan: 1.23, Bound: 1.2,
-		Transfers: []Transfer{{Src: 0, Dst: 1, Blocks: []Block{{0, 1}}, Sync: "sender", End: 0.1}}}
+		Transfers: []Transfer{{Src: 0, Dst: 1, Blocks: []Block{{Origin: 0, Dest: 1}}, Sync: "sender", End: 0.1}}}
 	if !p.Equal(want) {
 		t.Errorf("got %+v", p)
 	}
@@ -37,17 +37,23 @@ func TestParseExample(t *testing.T) {
 
 func goldenPlans() map[string]*Plan {
 	gather := &Plan{Collective: Allgather, Algorithm: "min3", Hosts: []string{"ut0", "uk0", "nth0"}, MessageBytes: 65536, Makespan: 0.8, Bound: 0.75}
-	gather.add(0, 1, []Block{{0, All}})
-	gather.add(1, 2, []Block{{0, All}, {1, All}}, 0)
+	gather.add(0, 1, []Block{{Origin: 0, Dest: All}})
+	gather.add(1, 2, []Block{{Origin: 0, Dest: All}, {Origin: 1, Dest: All}}, 0)
 	gather.Transfers[0].End = 0.4
 	gather.Transfers[1].Start, gather.Transfers[1].End = 0.4, 0.8
 	phases := &Plan{Collective: Alltoall, Algorithm: "aapc", Hosts: []string{"a", "b \"c\" <d>"}, Matrix: [][]int64{{0, 1}, {2, 0}}, Phases: 1}
-	phases.add(0, 1, []Block{{0, 1}})
-	phases.add(1, 0, []Block{{1, 0}}, 0)
+	phases.add(0, 1, []Block{{Origin: 0, Dest: 1}})
+	phases.add(1, 0, []Block{{Origin: 1, Dest: 0}}, 0)
 	for i := range phases.Transfers {
 		phases.Transfers[i].Phase, phases.Transfers[i].Sync = 0, "barrier"
 	}
+	pieces := &Plan{Collective: Allgather, Algorithm: "packed", Hosts: []string{"a", "b"}, MessageBytes: 4096,
+		Cuts: []Cut{{Origin: 0, Dest: All, At: []int64{1024, 3072}}}}
+	pieces.add(0, 1, []Block{{Origin: 0, Dest: All}, {Origin: 0, Dest: All, Piece: 1}})
+	pieces.add(0, 1, []Block{{Origin: 0, Dest: All, Piece: 2}})
+	pieces.add(1, 0, []Block{{Origin: 1, Dest: All}})
 	return map[string]*Plan{
+		"pieces":     pieces,
 		"allgather":  gather,
 		"alltoallv":  phases,
 		"allgatherv": {Collective: Allgather, Algorithm: "ring", Hosts: []string{"one"}, Sizes: []int64{12}},
@@ -144,6 +150,9 @@ func TestReadErrors(t *testing.T) {
 		{`"message_bytes":4,`, "\"sizes\":[[3,4],\n1],", `p.json:5: sizes: 1 stands among rows`},
 		{`"message_bytes":4,`, "\"sizes\":[1,\n-2],", `p.json:5: sizes: -2 is not in 0…1125899906842624`},
 		{`"message_bytes":4,`, `"message_bytes":4, "sizes":[1,2],`, `p.json:4: sizes: given beside message_bytes 4; one of the two says how large blocks are`},
+		{`"message_bytes":4,`, "\"message_bytes\":4,\n\"cuts\":[{\"origin\":0,\"dest\":-1}],", `p.json:5: cuts[0]: "at" is missing`},
+		{`"message_bytes":4,`, "\"message_bytes\":4, \"cuts\":[\n{\"origin\":0,\"dest\":-1,\"at\":[2,2]}],", `p.json:5: cuts[0]: at 2: want bytes that rise, inside a block of 4`},
+		{`{"origin":1,"dest":-1}`, `{"origin":1,"dest":-1,"piece":1}`, `p.json:7: transfers[1]: blocks: piece 1 of the block of b, which has 1`},
 		{`"message_bytes":4`, `"message_bytes":4.5`, `p.json:4: message_bytes: 4.5 is not a whole number`},
 		{`"message_bytes":4`, `"message_bytes":99999999999999999999`, `p.json:4: message_bytes: 99999999999999999999 is not in 0…1125899906842624`},
 		{`"message_bytes":4`, `"message_bytes":"4"`, `p.json:4: message_bytes: want a number, found "4"`},
@@ -220,4 +229,31 @@ func FuzzParse(f *testing.F) {
 			_, _ = Simulate(p, homogeneous(p.Hosts, 1e6, 0), SimOptions{Chunk: 1 << 40, Overtake: true})
 		}
 	})
+}
+
+// TestLeadRoundTrip: a lead is read as it was written, and refused where it has no meaning.
+func TestLeadRoundTrip(t *testing.T) {
+	p := goldenPlans()["alltoallv"]
+	for _, tc := range []struct {
+		claim Claim
+		ok    bool
+	}{
+		{Claim{Kind: SyncReceiver, Lead: 16384}, true},
+		{Claim{Kind: SyncReceiver, Lead: MaxLead + 1}, false},
+		{Claim{Kind: SyncReceiver, Lead: -1}, false},
+		{Claim{Kind: SyncReceiver, Block: 2, Lead: 1}, false},
+		{Claim{Kind: SyncSender, Lead: 1}, false},
+	} {
+		p.Sync = &tc.claim
+		text, err := p.AppendJSON(nil)
+		if err == nil {
+			var q *Plan
+			if q, err = Parse(text); err == nil && !p.Equal(q) {
+				t.Errorf("%+v became %+v", tc.claim, q.Sync)
+			}
+		}
+		if (err == nil) != tc.ok {
+			t.Errorf("%+v: %v", tc.claim, err)
+		}
+	}
 }

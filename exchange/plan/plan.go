@@ -26,6 +26,8 @@ const (
 type Block struct {
 	Origin int `json:"origin"`
 	Dest   int `json:"dest"`
+	// Piece counts the pieces of a block that [Plan.Cuts] cuts, from 0; of a block in one piece it is 0.
+	Piece int `json:"piece,omitempty"`
 }
 
 // A Claim says which messages of different phases the After edges of a plan keep apart,
@@ -37,6 +39,18 @@ type Claim struct {
 	// Strict says that every two such messages of different blocks are ordered. With sender
 	// and receiver in blocks the papers' way orders only some; without blocks all are.
 	Strict bool `json:"strict,omitempty"`
+	// Lead, of kind [SyncReceiver] without blocks, lets who runs the plan hide the way of the news: a
+	// later message may start when no more than so many bytes of the earlier one have still to arrive,
+	// and one of the same source when the earlier has left. The edges are those of no lead.
+	Lead int64 `json:"lead_bytes,omitempty"`
+}
+
+// Ahead returns the lead of p's synchronisations in bytes; 0 for none.
+func (p *Plan) Ahead() int64 {
+	if p.Sync == nil {
+		return 0
+	}
+	return p.Sync.Lead
 }
 
 // A Transfer is one or several blocks from one host to one other.
@@ -61,12 +75,21 @@ type Transfer struct {
 
 // Teller returns the host whose news t waits for when it comes after a without getting
 // data from it, and whether the news is that a's data have left its source (else
-// that a is complete). A host that a ends at needs no news from anyone.
+// that a is complete). A host that a ends at needs no news from anyone. See also [Plan.Teller].
 func (t *Transfer) Teller(a *Transfer) (host int, left bool) {
 	if t.Sync == SyncSender && a.Dst != t.Src {
 		return a.Src, true
 	}
 	return a.Dst, false
+}
+
+// Teller is t.Teller(a) in p: where the plan has a lead, that a has left is enough for a host that
+// sends both. What they share of their ways they share from the source on, and there a goes first.
+func (p *Plan) Teller(t, a *Transfer) (host int, left bool) {
+	if p.Ahead() > 0 && a.Src == t.Src {
+		return t.Src, true
+	}
+	return t.Teller(a)
 }
 
 // A Plan is inert data: all transfers of one collective. See docs/formats.md.
@@ -82,23 +105,15 @@ type Plan struct {
 	Sizes        []int64   `json:"-"`
 	Matrix       [][]int64 `json:"-"`
 
+	// Cuts says which blocks travel in pieces, each by its own way; see [Cut]. Nil: none.
+	Cuts []Cut `json:"cuts,omitempty"`
+
 	Phases int `json:"phases,omitempty"`
 	// Sync is what the plan claims of its phases; nil: nothing.
 	Sync      *Claim     `json:"synchronisation,omitempty"`
 	Makespan  float64    `json:"makespan_s"` // seconds, by the algorithm's own cost model
 	Bound     float64    `json:"bound_s"`    // seconds, see [AllgatherBound]; 0 where unknown
 	Transfers []Transfer `json:"transfers"`
-}
-
-// Size returns the bytes of block b.
-func (p *Plan) Size(b Block) int64 {
-	switch {
-	case p.Matrix != nil:
-		return p.Matrix[b.Origin][b.Dest]
-	case p.Sizes != nil:
-		return p.Sizes[b.Origin]
-	}
-	return p.MessageBytes
 }
 
 // Bytes returns the bytes that transfer t carries.

@@ -22,7 +22,8 @@ type SimOptions struct {
 	// Notice charges a synchronisation for the way of the news, one latency to the host
 	// that starts the later transfer: from the source of the earlier one when its last
 	// byte has left, where Sync of the later is [SyncSender]; else from its destination when it is
-	// complete. False is the model of the papers, in which hosts know of completion at once.
+	// complete, or with a lead ([Plan.Ahead]) nearly so. False is the model of the papers, in which
+	// hosts know of completion at once, and wait for it.
 	Notice bool
 }
 

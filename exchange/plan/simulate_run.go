@@ -29,11 +29,12 @@ type job struct {
 	needs    []supply // per block; nil with whole blocks
 	waits    int      // After entries (and deliverers, with whole blocks) not complete
 	chunks   int
+	near     int // chunks after whose arrival others need not wait longer: all, without a lead
 	sent     int
 	arrived  int
 	block    int     // the block that the next chunk belongs to
 	ends     []int32 // per block: the chunk after its last; nil with whole blocks
-	next     []int32 // jobs that wait for this one to be complete
+	next     []int32 // jobs that wait for this one to be complete, or as good as that
 	nextSent []int32 // jobs that wait for its last byte to leave
 	feeds    []int32 // jobs that take chunks from this one
 	latency  float64
@@ -278,14 +279,15 @@ func (s *simulation) handle(e event) {
 	for _, k := range job.feeds {
 		s.wake(s.jobs[k].flow)
 	}
-	if job.arrived < job.chunks {
-		return
-	}
 	at := max(e.at, s.now)
-	s.result.End[e.job] = at
-	s.result.Makespan = max(s.result.Makespan, at)
-	for _, k := range job.next {
-		s.events.push(event{at: at + s.notice(job.flow.dst, s.jobs[k].flow), job: k, release: true})
+	if job.arrived == job.near {
+		for _, k := range job.next {
+			s.events.push(event{at: at + s.notice(job.flow.dst, s.jobs[k].flow), job: k, release: true})
+		}
+	}
+	if job.arrived == job.chunks {
+		s.result.End[e.job] = at
+		s.result.Makespan = max(s.result.Makespan, at)
 	}
 }
 

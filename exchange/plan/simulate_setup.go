@@ -156,7 +156,7 @@ func (s *simulation) countChunks() error {
 	for i := range s.jobs {
 		job := &s.jobs[i]
 		if s.opts.Chunk == 0 {
-			job.chunks = 1
+			job.chunks, job.near = 1, 1
 			continue
 		}
 		for _, b := range s.plan.Transfers[i].Blocks {
@@ -167,6 +167,10 @@ func (s *simulation) countChunks() error {
 			total += int(k)
 			job.chunks += int(k)
 			job.ends = append(job.ends, int32(job.chunks))
+		}
+		job.near = job.chunks
+		if s.opts.Notice {
+			job.near = max(1, job.chunks-int(s.plan.Ahead()/s.opts.Chunk))
 		}
 	}
 	return nil
@@ -215,7 +219,7 @@ func (s *simulation) link() error {
 			}
 		}
 		for _, a := range t.After {
-			teller, early := t.Teller(&s.plan.Transfers[a])
+			teller, early := s.plan.Teller(t, &s.plan.Transfers[a])
 			if seen[a] == i+1 || !s.opts.Notice { // it brings data, or all hosts know at once
 				teller, early = s.plan.Transfers[a].Dst, false
 			}

@@ -64,90 +64,96 @@ func TestSimulateClosedForms(t *testing.T) {
 		ends []float64
 	}{
 		{"one transfer: L + m/B", homogeneous(hostNames(4), 1000, ms), SimOptions{}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 1}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 1}})
 		}, 500, []float64{0.6}},
 		{"one transfer in chunks takes as long", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 7}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 1}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 1}})
 		}, 500, []float64{0.6}},
 		{"two share a port out", homogeneous(hostNames(4), 1000, ms), SimOptions{}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 1}})
-			p.add(0, 2, []Block{{0, 2}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 1}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
 		}, 500, []float64{1.1, 1.1}},
 		{"two share a port in", homogeneous(hostNames(4), 1000, 0), SimOptions{}, func(p *Plan) {
-			p.add(0, 2, []Block{{0, 2}})
-			p.add(1, 2, []Block{{1, 2}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+			p.add(1, 2, []Block{{Origin: 1, Dest: 2}})
 		}, 500, []float64{1, 1}},
 		{"two to one destination in turn", homogeneous(hostNames(4), 1000, ms), SimOptions{}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 1}})
-			p.add(0, 1, []Block{{0, 2}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 1}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 2}})
 		}, 500, []float64{0.6, 1.1}},
 		{"two share a pipe", twoSites(2, 100, 1000, 0), SimOptions{}, func(p *Plan) {
-			p.add(0, 2, []Block{{0, 2}})
-			p.add(1, 3, []Block{{1, 3}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+			p.add(1, 3, []Block{{Origin: 1, Dest: 3}})
 		}, 500, []float64{10, 10}},
 		{"the pipe back is another one", twoSites(2, 100, 1000, 0), SimOptions{}, func(p *Plan) {
-			p.add(0, 2, []Block{{0, 2}})
-			p.add(3, 1, []Block{{3, 1}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+			p.add(3, 1, []Block{{Origin: 3, Dest: 1}})
 		}, 500, []float64{5, 5}},
 		{"a ceiling leaves room in the pipe", twoSites(2, 100, 50, 0), SimOptions{}, func(p *Plan) {
-			p.add(0, 2, []Block{{0, 2}})
-			p.add(1, 3, []Block{{1, 3}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+			p.add(1, 3, []Block{{Origin: 1, Dest: 3}})
 		}, 500, []float64{10, 10}},
 		{"the second gets the whole pipe when the first is done", twoSites(2, 100, 1000, 0), SimOptions{}, func(p *Plan) {
-			p.add(0, 2, []Block{{0, 2}}) // 500 B
-			p.add(1, 3, []Block{{1, 3}, {1, 2}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}}) // 500 B
+			p.add(1, 3, []Block{{Origin: 1, Dest: 3}, {Origin: 1, Dest: 2}})
 		}, 500, []float64{10, 15}},
 		{"max-min: the slow one's share goes to the other", func() *Network {
 			net := twoSites(2, 100, 1000, 0)
 			net.Ceiling[0*4+2] = 20
 			return net
 		}(), SimOptions{}, func(p *Plan) {
-			p.add(0, 2, []Block{{0, 2}}) // 20 B/s
-			p.add(1, 3, []Block{{1, 3}}) // 80 B/s
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}}) // 20 B/s
+			p.add(1, 3, []Block{{Origin: 1, Dest: 3}}) // 80 B/s
 		}, 500, []float64{25, 6.25}},
 		{"store and forward: k(L + m/B)", homogeneous(hostNames(4), 1000, ms), SimOptions{}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 3}})
-			p.add(1, 2, []Block{{0, 3}}, 0)
-			p.add(2, 3, []Block{{0, 3}}, 1)
+			p.add(0, 1, []Block{{Origin: 0, Dest: 3}})
+			p.add(1, 2, []Block{{Origin: 0, Dest: 3}}, 0)
+			p.add(2, 3, []Block{{Origin: 0, Dest: 3}}, 1)
 		}, 500, []float64{0.6, 1.2, 1.8}},
 		{"pipelined chain: kL + m/B + (k-1)c/B", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 3}})
-			p.add(1, 2, []Block{{0, 3}}, 0)
-			p.add(2, 3, []Block{{0, 3}}, 1)
+			p.add(0, 1, []Block{{Origin: 0, Dest: 3}})
+			p.add(1, 2, []Block{{Origin: 0, Dest: 3}}, 0)
+			p.add(2, 3, []Block{{Origin: 0, Dest: 3}}, 1)
 		}, 500, []float64{0.6, 0.75, 0.9}},
 		{"the second block of a transfer comes behind the first", homogeneous(hostNames(4), 1000, 0), SimOptions{Chunk: 50}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 2}, {0, 3}}) // block 0→3 from 0.5 s on
-			p.add(1, 3, []Block{{0, 3}}, 0)
-			p.add(1, 2, []Block{{0, 2}}, 0)
+			p.add(0, 1, []Block{{Origin: 0, Dest: 2}, {Origin: 0, Dest: 3}}) // block 0→3 from 0.5 s on
+			p.add(1, 3, []Block{{Origin: 0, Dest: 3}}, 0)
+			p.add(1, 2, []Block{{Origin: 0, Dest: 2}}, 0)
 		}, 500, []float64{1, 1.05, 0.55}},
 		{"a synchronisation holds chunks back", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 3}})
-			p.add(1, 2, []Block{{1, 2}}, 0)
+			p.add(0, 1, []Block{{Origin: 0, Dest: 3}})
+			p.add(1, 2, []Block{{Origin: 1, Dest: 2}}, 0)
 		}, 500, []float64{0.6, 1.2}},
 		{"and the news of it travels", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50, Notice: true}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 3}})
-			p.add(0, 2, []Block{{0, 2}}, 0) // n0 hears from n1
+			p.add(0, 1, []Block{{Origin: 0, Dest: 3}})
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}}, 0) // n0 hears from n1
 		}, 500, []float64{0.6, 1.3}},
 		{"a sender tells when the last byte has left", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50, Notice: true}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 3}})
-			p.add(2, 3, []Block{{2, 3}}, 0) // n2 hears from n0
+			p.add(0, 1, []Block{{Origin: 0, Dest: 3}})
+			p.add(2, 3, []Block{{Origin: 2, Dest: 3}}, 0) // n2 hears from n0
 			p.Transfers[1].Sync = SyncSender
-			p.add(0, 2, []Block{{0, 2}}, 0)
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}}, 0)
 			p.Transfers[2].Sync = SyncSender
 		}, 500, []float64{0.6, 1.2, 1.1}},
+		{"with a lead the news travel before the end", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50, Notice: true}, func(p *Plan) {
+			p.Sync = &Claim{Kind: SyncReceiver, Lead: 100}
+			p.add(0, 1, []Block{{Origin: 0, Dest: 1}})
+			p.add(2, 1, []Block{{Origin: 2, Dest: 1}}, 0) // n2 hears at 0.6 s from n1 of 400 bytes
+			p.add(2, 3, []Block{{Origin: 2, Dest: 3}}, 1) // n2 knows that the last byte has left
+		}, 500, []float64{0.6, 1.2, 1.7}},
 		{"a strict queue waits", homogeneous(hostNames(4), 1000, 0), SimOptions{}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 2}})
-			p.add(1, 2, []Block{{0, 2}}, 0)
-			p.add(1, 2, []Block{{1, 2}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 2}})
+			p.add(1, 2, []Block{{Origin: 0, Dest: 2}}, 0)
+			p.add(1, 2, []Block{{Origin: 1, Dest: 2}})
 		}, 500, []float64{0.5, 1, 1.5}},
 		{"overtaking does not", homogeneous(hostNames(4), 1000, 0), SimOptions{Overtake: true}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 2}})
-			p.add(1, 2, []Block{{0, 2}}, 0)
-			p.add(1, 2, []Block{{1, 2}})
+			p.add(0, 1, []Block{{Origin: 0, Dest: 2}})
+			p.add(1, 2, []Block{{Origin: 0, Dest: 2}}, 0)
+			p.add(1, 2, []Block{{Origin: 1, Dest: 2}})
 		}, 500, []float64{0.5, 1, 0.5}},
 		{"nothing takes a latency", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 8}, func(p *Plan) {
-			p.add(0, 1, []Block{{0, 2}})
-			p.add(1, 2, []Block{{0, 2}, {1, 2}}, 0)
+			p.add(0, 1, []Block{{Origin: 0, Dest: 2}})
+			p.add(1, 2, []Block{{Origin: 0, Dest: 2}, {Origin: 1, Dest: 2}}, 0)
 		}, 0, []float64{0.1, 0.2}},
 	}
 	for _, tt := range tests {
@@ -174,7 +180,7 @@ func ring(n int, m int64) *Plan {
 			if k > 0 {
 				after = []int{(k-1)*n + (i-1+n)%n}
 			}
-			p.add(i, (i+1)%n, []Block{{(i - k + n) % n, All}}, after...)
+			p.add(i, (i+1)%n, []Block{{Origin: (i - k + n) % n, Dest: All}}, after...)
 		}
 	}
 	return p
@@ -336,12 +342,12 @@ func TestSimulateErrors(t *testing.T) {
 		{"not measured", func(_ *Plan, n *Network, _ *SimOptions) { n.Ceiling[0*3+1] = 0 }, netmap.ErrNotMeasured, "transfer 0, n0→n1"},
 		{"never held", func(p *Plan, _ *Network, _ *SimOptions) {
 			p.Transfers = p.Transfers[:0]
-			p.add(0, 1, []Block{{2, All}})
+			p.add(0, 1, []Block{{Origin: 2, Dest: All}})
 		}, ErrStalled, "transfer 0: n0 never holds block of n2"},
 		{"data in a circle", func(p *Plan, _ *Network, _ *SimOptions) {
 			p.Transfers = p.Transfers[:0]
-			p.add(0, 1, []Block{{2, All}})
-			p.add(1, 0, []Block{{2, All}})
+			p.add(0, 1, []Block{{Origin: 2, Dest: All}})
+			p.add(1, 0, []Block{{Origin: 2, Dest: All}})
 		}, ErrStalled, "waits for ever"},
 		{"cycle", func(p *Plan, _ *Network, _ *SimOptions) { p.Transfers[0].After = []int{0} }, nil, "acyclic"},
 		{"malformed", func(p *Plan, _ *Network, _ *SimOptions) { p.Transfers[0].Dst = 9 }, nil, "dst: 9"},

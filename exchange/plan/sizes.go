@@ -32,3 +32,20 @@ func NewAlltoall(algorithm string, hosts []string, sizes AlltoallSizes) (*Plan, 
 	}
 	return p, nil
 }
+
+// Among returns the sizes of the alltoall among some of the hosts, in their order.
+func (s AlltoallSizes) Among(hosts []int) AlltoallSizes {
+	if s.Matrix == nil {
+		return s
+	}
+	m := make([][]int64, len(hosts))
+	for i, a := range hosts {
+		m[i] = make([]int64, len(hosts))
+		for j, b := range hosts {
+			if i != j {
+				m[i][j] = s.Matrix[a][b]
+			}
+		}
+	}
+	return AlltoallSizes{Matrix: m}
+}

@@ -153,7 +153,7 @@ func TestContention(t *testing.T) {
 		p := &Plan{Collective: Alltoall, Hosts: hostNames(n), MessageBytes: 1, Phases: n - 1}
 		for k := 1; k < n; k++ {
 			for i := range n {
-				id := p.add(i, (i+k)%n, []Block{{i, (i + k) % n}})
+				id := p.add(i, (i+k)%n, []Block{{Origin: i, Dest: (i + k) % n}})
 				p.Transfers[id].Phase = k - 1
 			}
 		}
@@ -174,13 +174,13 @@ func TestContention(t *testing.T) {
 	}
 	// Between switches: n0 and n1 share the cable s0→s1 in one direction only.
 	p := &Plan{Collective: Alltoall, Hosts: []string{"n0", "n1", "n2", "n3"}}
-	p.add(0, 2, []Block{{0, 2}})
-	p.add(3, 1, []Block{{3, 1}})
+	p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+	p.add(3, 1, []Block{{Origin: 3, Dest: 1}})
 	p.Transfers[0].Phase, p.Transfers[1].Phase = 0, 0
 	if err := Verify(p, Rules{Topology: tree(t)}); err != nil {
 		t.Errorf("opposite directions: %v", err)
 	}
-	p.Transfers[1] = Transfer{ID: 1, Src: 1, Dst: 3, Blocks: []Block{{1, 3}}}
+	p.Transfers[1] = Transfer{ID: 1, Src: 1, Dst: 3, Blocks: []Block{{Origin: 1, Dest: 3}}}
 	if err := Verify(p, Rules{Topology: tree(t)}); property(t, err) != ContentionFree || !strings.Contains(err.Error(), "link s0→s1 in phase 0") {
 		t.Errorf("same direction: %v", err)
 	}

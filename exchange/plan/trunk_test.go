@@ -92,9 +92,9 @@ func TestAllgatherBoundOfTrunk(t *testing.T) {
 func TestSimulateTrunk(t *testing.T) {
 	net := networkOf(t, chain(t, 2, 2), 100*time.Millisecond)
 	p := alltoall(4, 500)
-	p.add(0, 2, []Block{{0, 2}})
-	p.add(1, 3, []Block{{1, 3}})
-	p.add(2, 1, []Block{{2, 1}})
+	p.add(0, 2, []Block{{Origin: 0, Dest: 2}})
+	p.add(1, 3, []Block{{Origin: 1, Dest: 3}})
+	p.add(2, 1, []Block{{Origin: 2, Dest: 1}})
 	r := sim(t, p, net, SimOptions{})
 	for i, want := range []float64{1.1, 1.1, 0.6} {
 		if !close12(r.End[i], want) {

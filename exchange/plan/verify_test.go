@@ -41,12 +41,12 @@ func TestVerifyHandWritten(t *testing.T) {
 	// n0 and n1 are one site, n2 the other; n1 passes n2's block on to n0.
 	base := func() *Plan {
 		p := &Plan{Collective: Allgather, Hosts: hostNames(3), MessageBytes: 100}
-		p.add(0, 1, []Block{{0, All}})    // 0
-		p.add(2, 1, []Block{{2, All}})    // 1
-		p.add(1, 2, []Block{{1, All}})    // 2
-		p.add(1, 0, []Block{{1, All}})    // 3
-		p.add(1, 0, []Block{{2, All}}, 1) // 4
-		p.add(1, 2, []Block{{0, All}}, 0) // 5
+		p.add(0, 1, []Block{{Origin: 0, Dest: All}})    // 0
+		p.add(2, 1, []Block{{Origin: 2, Dest: All}})    // 1
+		p.add(1, 2, []Block{{Origin: 1, Dest: All}})    // 2
+		p.add(1, 0, []Block{{Origin: 1, Dest: All}})    // 3
+		p.add(1, 0, []Block{{Origin: 2, Dest: All}}, 1) // 4
+		p.add(1, 2, []Block{{Origin: 0, Dest: All}}, 0) // 5
 		return p
 	}
 	pools := [][]int{{0, 1}, {2}}
@@ -65,14 +65,14 @@ func TestVerifyHandWritten(t *testing.T) {
 		{"more bytes than an int64 counts", func(p *Plan) {
 			p.MessageBytes = maxBytes
 			for range maxTotal / maxBytes {
-				p.add(0, 1, []Block{{0, All}})
+				p.add(0, 1, []Block{{Origin: 0, Dest: All}})
 			}
 		}, WellFormed, []int{1024}, "carry more than"},
 		{"after itself", func(p *Plan) { p.Transfers[3].After = []int{3} }, Acyclic, []int{3}, ""},
 		{"cycle", func(p *Plan) { p.Transfers[1].After = []int{5}; p.Transfers[0].After = []int{4} }, Acyclic, []int{0, 5, 1, 4}, ""},
-		{"twice in one transfer", func(p *Plan) { p.Transfers[0].Blocks = append(p.Transfers[0].Blocks, Block{0, All}) }, NoDuplicate, []int{0}, "of n0 reaches n1 twice"},
-		{"twice", func(p *Plan) { p.add(2, 0, []Block{{2, All}}) }, NoDuplicate, []int{4, 6}, "of n2 reaches n0 twice"},
-		{"home again", func(p *Plan) { p.add(1, 2, []Block{{2, All}}, 1) }, NoDuplicate, []int{6}, "back to n2"},
+		{"twice in one transfer", func(p *Plan) { p.Transfers[0].Blocks = append(p.Transfers[0].Blocks, Block{Origin: 0, Dest: All}) }, NoDuplicate, []int{0}, "of n0 reaches n1 twice"},
+		{"twice", func(p *Plan) { p.add(2, 0, []Block{{Origin: 2, Dest: All}}) }, NoDuplicate, []int{4, 6}, "of n2 reaches n0 twice"},
+		{"home again", func(p *Plan) { p.add(1, 2, []Block{{Origin: 2, Dest: All}}, 1) }, NoDuplicate, []int{6}, "back to n2"},
 		{"not waiting", func(p *Plan) { p.Transfers[4].After = nil }, Causal, []int{1, 4}, "n1 sends block of n2"},
 		{"waiting for the wrong one", func(p *Plan) { p.Transfers[4].After = []int{0, 2, 3} }, Causal, []int{1, 4}, "n1 sends block of n2"},
 		{"waiting through another", func(p *Plan) { p.Transfers[3].After = []int{1}; p.Transfers[4].After = []int{3} }, "", nil, ""},
@@ -110,13 +110,58 @@ func TestVerifyHandWritten(t *testing.T) {
 	}
 }
 
+// TestVerifyPieces cuts the block of n0 of 100 bytes at 40; its second piece goes to n1 by way of n2.
+func TestVerifyPieces(t *testing.T) {
+	piece := func(i int) []Block { return []Block{{Origin: 0, Dest: All, Piece: i}} }
+	base := func() *Plan {
+		p := &Plan{Collective: Allgather, Hosts: hostNames(3), Sizes: []int64{100, 0, 0}, Cuts: []Cut{{Origin: 0, Dest: All, At: []int64{40}}}}
+		p.add(0, 1, piece(0))    // 0
+		p.add(0, 2, piece(1))    // 1
+		p.add(2, 1, piece(1), 1) // 2
+		p.add(0, 2, piece(0))    // 3
+		return p
+	}
+	pools := [][]int{{1, 2}}
+	for _, tt := range []struct {
+		name     string
+		change   func(p *Plan)
+		property Property
+		detail   string
+	}{
+		{"valid, but for the pool", func(*Plan) {}, OncePerPool, "block of n0[0] enters pool 0 twice"},
+		{"valid", func(p *Plan) { p.Transfers[3].Src, p.Transfers[3].After = 1, []int{0} }, "", ""},
+		{"missing piece", func(p *Plan) { p.Transfers = p.Transfers[:3] }, Complete, "of n0[0] never reaches n2"},
+		{"the wrong piece", func(p *Plan) { p.Transfers[2].Blocks = piece(0) }, NoDuplicate, "of n0[0] reaches n1 twice"},
+		{"a third piece", func(p *Plan) { p.Transfers[2].Blocks = piece(2) }, WellFormed, "piece 2 of the block of n0[0], which has 2"},
+		{"a piece of what is whole", func(p *Plan) { p.add(1, 0, []Block{{Origin: 1, Dest: All, Piece: 1}}) }, WellFormed, "piece 1 of the block of n1, which has 1"},
+		{"cut outside", func(p *Plan) { p.Cuts[0].At[0] = 100 }, WellFormed, "cuts[0]: at 100"},
+		{"cut nowhere", func(p *Plan) { p.Cuts[0].At = nil }, WellFormed, "1 pieces, want 2…4096"},
+		{"cut twice", func(p *Plan) { p.Cuts = append(p.Cuts, p.Cuts[0]) }, WellFormed, "cuts[1]: the block of n0[0] does not come after"},
+		{"cut of another collective", func(p *Plan) { p.Cuts[0].Dest = 1 }, WellFormed, "dest 1, want -1"},
+		{"cut of nobody", func(p *Plan) { p.Cuts[0].Origin = 3 }, WellFormed, "origin 3 is none of the 3 hosts"},
+	} {
+		p := base()
+		tt.change(p)
+		err := Verify(p, Rules{Pools: pools})
+		if got := property(t, err); got != tt.property || err != nil && !strings.Contains(err.Error(), tt.detail) {
+			t.Errorf("%s: got %v, want %q, %q", tt.name, err, tt.property, tt.detail)
+		}
+	}
+	p := base()
+	for i, want := range [][2]int64{{0, 40}, {40, 100}} {
+		if from, to := p.Span(piece(i)[0]); from != want[0] || to != want[1] || p.Size(piece(i)[0]) != to-from {
+			t.Errorf("piece %d is %d…%d with %d bytes, want %v", i, from, to, p.Size(piece(i)[0]), want)
+		}
+	}
+}
+
 func TestVerifyAlltoallRelay(t *testing.T) {
 	p := &Plan{Collective: Alltoall, Hosts: hostNames(3), MessageBytes: 8}
-	p.add(0, 1, []Block{{0, 1}, {0, 2}})
-	p.add(1, 2, []Block{{0, 2}, {1, 2}}, 0)
-	p.add(2, 0, []Block{{2, 0}})
-	p.add(2, 1, []Block{{2, 1}})
-	p.add(1, 0, []Block{{1, 0}})
+	p.add(0, 1, []Block{{Origin: 0, Dest: 1}, {Origin: 0, Dest: 2}})
+	p.add(1, 2, []Block{{Origin: 0, Dest: 2}, {Origin: 1, Dest: 2}}, 0)
+	p.add(2, 0, []Block{{Origin: 2, Dest: 0}})
+	p.add(2, 1, []Block{{Origin: 2, Dest: 1}})
+	p.add(1, 0, []Block{{Origin: 1, Dest: 0}})
 	if err := Verify(p, Rules{}); err != nil {
 		t.Fatal(err)
 	}
@@ -350,8 +395,8 @@ func TestVerifyPorts(t *testing.T) {
 	}
 	gather := func(a, b, c, d int) *Plan { // only zero-size blocks, so that two transfers are a whole plan
 		p := &Plan{Collective: Alltoall, Hosts: hostNames(4)}
-		p.add(a, b, []Block{{a, b}})
-		p.add(c, d, []Block{{c, d}})
+		p.add(a, b, []Block{{Origin: a, Dest: b}})
+		p.add(c, d, []Block{{Origin: c, Dest: d}})
 		return p
 	}
 	tests := []struct {
@@ -411,8 +456,8 @@ func TestVerifyGapAndOverhead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		p := &Plan{Collective: Alltoall, Hosts: hostNames(3)}
-		p.add(tt.a, tt.b, []Block{{tt.a, tt.b}})
-		p.add(tt.c, tt.d, []Block{{tt.c, 2 - tt.c}})
+		p.add(tt.a, tt.b, []Block{{Origin: tt.a, Dest: tt.b}})
+		p.add(tt.c, tt.d, []Block{{Origin: tt.c, Dest: 2 - tt.c}})
 		if tt.a == tt.c && tt.b == tt.d {
 			p.Transfers[1].Blocks[0].Dest = 2
 		}
@@ -440,8 +485,8 @@ func TestVerifyPortsWithoutTimes(t *testing.T) {
 
 func TestVerifyUnfitRules(t *testing.T) {
 	p := &Plan{Collective: Allgather, Hosts: []string{"a", "b"}, MessageBytes: 1}
-	p.add(0, 1, []Block{{0, All}})
-	p.add(1, 0, []Block{{1, All}})
+	p.add(0, 1, []Block{{Origin: 0, Dest: All}})
+	p.add(1, 0, []Block{{Origin: 1, Dest: All}})
 	p.Transfers[0].End, p.Transfers[1].End = 1, 1
 	tree, err := NewTopology([]string{"s"}, nil, []string{"a", "c"}, []int{0, 0}, 0)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/ring"
 	"github.com/gridagent/gridagent/exchange/shuffle"
+	"github.com/gridagent/gridagent/exchange/wan"
 )
 
 // An Algorithm makes plans for one collective.
@@ -20,6 +21,9 @@ type Algorithm struct {
 	// Options are the flags of gridagent plan that the algorithm looks at.
 	Options []string
 	Make    func(*Problem) (*plan.Plan, error)
+	// Across says that it is made for links between clusters. Inside one, where all links are alike,
+	// Min3 loses to rings and trees (Gupta & Vadhiyar, §6.3), and takes long to find that out.
+	Across bool
 	// Crowds says that nothing holds hosts back: all that a site has for another is sent at
 	// once. The simulator shares links ideally; real ones lose packets then.
 	Crowds bool
@@ -34,23 +38,25 @@ func Algorithms(c plan.Collective) []Algorithm {
 }
 
 var allgathers = []Algorithm{
-	with("min3", true, (*Problem).min3, "duplex", "links"),
+	// Of one cluster the rings come before Min3: as good there as can be, and quickly made.
 	onSwitches("lr3", ring.KindLR3),
 	onSwitches("lr2", ring.KindLR2),
 	onSwitches("lr1", ring.KindLR1),
-	with("min3+ring", false, (*Problem).min3Ring, "duplex", "links"),
-	with("mpich-g2", false, func(p *Problem) (*plan.Plan, error) {
+	across(with("packed", false, (*Problem).packed)),
+	across(with("min3", true, (*Problem).min3, "duplex", "links")),
+	across(with("min3+ring", false, (*Problem).min3Ring, "duplex", "links")),
+	across(with("mpich-g2", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.MPICHG2(p.Hosts(), p.Sizes, p.Tree)
-	}),
-	with("magpie", false, func(p *Problem) (*plan.Plan, error) {
+	})),
+	across(with("magpie", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.MagPIe(p.Hosts(), p.Sizes, p.Clusters())
-	}),
-	with("broadcast-trees", true, func(p *Problem) (*plan.Plan, error) {
+	})),
+	across(with("broadcast-trees", true, func(p *Problem) (*plan.Plan, error) {
 		if err := p.needRates(); err != nil {
 			return nil, err
 		}
 		return baseline.BroadcastTrees(p.Snapshot, p.Tree, p.Sizes, baseline.TreeOptions{Kind: p.Trees, Duplex: p.Duplex})
-	}, "duplex", "tree"),
+	}, "duplex", "tree")),
 	ofRanks("ring", baseline.Ring),
 	ofRanks("neighbour-exchange", baseline.NeighbourExchange),
 	ofRanks("simple", baseline.Simple),
@@ -62,6 +68,12 @@ var allgathers = []Algorithm{
 // with is an algorithm that looks at more than ranks, and at the flags called options.
 func with(name string, timed bool, make func(*Problem) (*plan.Plan, error), options ...string) Algorithm {
 	return Algorithm{Name: name, Timed: timed, Options: options, Make: make}
+}
+
+// across marks an algorithm as made for links between clusters.
+func across(a Algorithm) Algorithm {
+	a.Across = true
+	return a
 }
 
 // onSwitches is the allgather over a logical ring of a switch tree.
@@ -81,22 +93,26 @@ func ofRanks(name string, make func([]string, []int64) (*plan.Plan, error)) Algo
 }
 
 var alltoalls = []Algorithm{
-	with("aapc", false, (*Problem).aapc, "sync", "sync-block", "within", "sync-strict"),
+	across(with(wan.Name, false, (*Problem).wan, "fanout")),
+	with(aapcName, false, (*Problem).aapc, "sync", "sync-block", "within", "sync-strict"),
 	amongRanks("shift", shuffle.Shift),
 	amongRanks("pairwise", shuffle.Pairwise),
 	crowding("sync-shuffle", shuffle.Synchronous),
 	with("group-shuffle", false, func(p *Problem) (*plan.Plan, error) {
 		return shuffle.Group(p.Hosts(), p.Alltoall, p.fanout())
 	}, "fanout"),
-	with("hierarchical", false, func(p *Problem) (*plan.Plan, error) {
+	across(with("hierarchical", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Clusters())
-	}),
+	})),
 	crowding("simple", baseline.AlltoallSimple),
 	crowding("spreading-simple", baseline.AlltoallSpreadingSimple),
 	amongRanks("pairwise-mpich", baseline.AlltoallPairwise),
 	amongRanks("bruck", baseline.AlltoallBruck),
 	amongRanks("ring", baseline.AlltoallRing),
 }
+
+// aapcName is the one alltoall that knows the cables between switches.
+const aapcName = "aapc"
 
 // amongRanks is an alltoall that knows nothing but ranks.
 func amongRanks(name string, make func([]string, plan.AlltoallSizes) (*plan.Plan, error)) Algorithm {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gridagent/gridagent/exchange/packed"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/ring"
-	"github.com/gridagent/gridagent/min3"
 )
 
 // min3Ring composes two levels into one plan: between the leaf pools the transfers of
@@ -21,10 +21,7 @@ import (
 // their blocks where they expect them. The plan has no times of its own: ring transfers do
 // not keep to the host model.
 func (p *Problem) min3Ring() (*plan.Plan, error) {
-	if err := p.needRates(); err != nil {
-		return nil, err
-	}
-	made, err := min3.Schedule(p.Snapshot, p.min3Tree(), p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+	made, err := p.min3()
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +40,28 @@ func (p *Problem) min3Ring() (*plan.Plan, error) {
 		}
 	}
 	return c.compose(), nil
+}
+
+// packed makes the plan of package packed over the clusters: pieces on the trees that balance the links, and
+// in each cluster a ring.
+func (p *Problem) packed() (*plan.Plan, error) {
+	if err := p.needRates(); err != nil {
+		return nil, err
+	}
+	net, err := p.network()
+	if err != nil {
+		return nil, err
+	}
+	rings := p.Clusters()
+	if p.Topology != nil { // one cluster, and how its ring runs matters
+		order, _ := ring.LR3(p.Topology)
+		rings = [][]int{order}
+	} else {
+		for k, hosts := range rings {
+			rings[k] = p.ringOf(hosts)
+		}
+	}
+	return packed.Allgather(net, rings, p.Sizes)
 }
 
 // ringOf returns the hosts of a leaf in the order of their ring: LR3's where their switches are known.

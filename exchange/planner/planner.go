@@ -12,6 +12,9 @@ type Scheduled struct {
 	Network *plan.Network   // nil where the rates of links are not known; then
 	Bound   plan.Bound      // the bound is of 0 s
 	Sim     *plan.SimResult // and this is nil
+	// Direct is what bounds an alltoall that does not relay, where there is such a bound
+	// ([plan.AlltoallBounds]); Bound is the relayed one.
+	Direct plan.Bound
 }
 
 // Schedule makes the plan of alg for p, bounds it, and simulates it as the engine runs it, with
@@ -54,5 +57,9 @@ func Assess(alg Algorithm, p *Problem, made *plan.Plan, chunk int64) (*Scheduled
 			return nil, fmt.Errorf("%s: %w", alg.Name, err)
 		}
 	}
-	return &Scheduled{Plan: made, Network: network, Bound: bound, Sim: sim}, nil
+	s := &Scheduled{Plan: made, Network: network, Bound: bound, Sim: sim}
+	if p.bounds != nil {
+		s.Direct = p.bounds.Direct
+	}
+	return s, nil
 }

@@ -30,7 +30,13 @@ type Problem struct {
 	LANs []*plan.Topology
 
 	Options
+
+	memo   *memo                // of Select's copy of a problem
+	bounds *plan.AlltoallBounds // of an alltoall, once known
 }
+
+// A memo keeps what several algorithms begin with.
+type memo struct{ min3 *plan.Plan }
 
 // Options are the choices that some algorithms leave to the user.
 type Options struct {
@@ -38,6 +44,7 @@ type Options struct {
 	Links  min3.Links        // whether min3's transfers share links; zero means that they do not
 	Trees  baseline.TreeKind // of broadcast-trees; empty means clustered
 	AAPC   phase.Options     // synchronisation of aapc; zero means none
+	Tuned  bool              // that of [phase.Tuned] in place of AAPC
 	Fanout int               // of group-shuffle; zero means 5, at most one less than there are hosts
 }
 
@@ -57,6 +64,7 @@ func OnTopology(t *plan.Topology) *Problem {
 		hosts[i], all[i] = netmap.Host{Name: name}, i
 	}
 	p := &Problem{Topology: t, Tree: &pools.Tree{Root: &pools.Pool{Hosts: all}, Hosts: hosts}}
+	p.AAPC.Sync = phase.Auto
 	rate, ok := t.Bandwidth()
 	if !ok {
 		return p
@@ -187,7 +195,11 @@ func (p *Problem) Declare(trees ...*plan.Topology) error {
 // bound returns the bound of the problem on net.
 func (p *Problem) bound(net *plan.Network) (plan.Bound, error) {
 	if p.collective() == plan.Alltoall {
-		return net.AlltoallBound(p.Alltoall)
+		b, err := p.alltoallBounds(net)
+		if err != nil {
+			return plan.Bound{}, err
+		}
+		return b.Relayed, nil
 	}
 	return net.AllgatherBound(p.Sizes)
 }
@@ -213,11 +225,19 @@ func (p *Problem) switches() (*plan.Topology, error) {
 	return plan.NewTopology([]string{"switch"}, nil, hosts, make([]int, len(hosts)), 0)
 }
 
+// min3 returns the plan of Min3. The caller may set its bound, and must not modify it otherwise.
 func (p *Problem) min3() (*plan.Plan, error) {
 	if err := p.needRates(); err != nil {
 		return nil, err
 	}
-	return min3.Schedule(p.Snapshot, p.min3Tree(), p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+	if p.memo != nil && p.memo.min3 != nil {
+		return p.memo.min3, nil
+	}
+	made, err := min3.Schedule(p.Snapshot, p.min3Tree(), p.Sizes, min3.Options{Duplex: p.Duplex, Links: p.Links})
+	if p.memo != nil {
+		p.memo.min3 = made
+	}
+	return made, err
 }
 
 // min3Tree returns the pool tree, or where links are shared, the clusters that share them.
@@ -233,7 +253,16 @@ func (p *Problem) aapc() (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return phase.Schedule(t, p.Alltoall, p.AAPC)
+	return p.phases(t, p.Alltoall)
+}
+
+// phases is the alltoall of sizes in phases on t.
+func (p *Problem) phases(t *plan.Topology, sizes plan.AlltoallSizes) (*plan.Plan, error) {
+	sync := p.AAPC
+	if p.Tuned {
+		sync = phase.Tuned(t, sizes)
+	}
+	return phase.Schedule(t, sizes, sync)
 }
 
 // defaultFanout is what Tam & Wang use for 16 hosts (§5).

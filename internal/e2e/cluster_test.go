@@ -91,6 +91,7 @@ func TestCluster(t *testing.T) {
 		}
 		givenPlans(t, grid, []*node{b, c, a})
 	})
+	t.Run("tune", func(t *testing.T) { tuning(t, a) })
 	t.Run("strangers", func(t *testing.T) { strangers(t, a, b) })
 	t.Run("files", func(t *testing.T) { badFiles(t, a) })
 	t.Run("a client is killed", func(t *testing.T) {

@@ -66,7 +66,7 @@ func TestAlltoallAlgorithms(t *testing.T) {
 			c.MustRun(job)
 		}
 		ranks := append(c.EachHost(), 4, 0)
-		for _, alg := range []string{"auto", "shift", "pairwise", "sync-shuffle", "group-shuffle", "hierarchical",
+		for _, alg := range []string{"auto", "wan", "shift", "pairwise", "sync-shuffle", "group-shuffle", "hierarchical",
 			"simple", "spreading-simple", "pairwise-mpich", "bruck", "ring"} {
 			run(ranks, client.AlltoallOptions{Options: client.Options{Algorithm: alg}})
 		}
@@ -96,8 +96,8 @@ func TestAlltoallPaperGrid(t *testing.T) {
 		if r.Makespan < bound {
 			c.T.Errorf("%v is under the bound of %v", r.Makespan, bound)
 		}
-		if r.Makespan > 2*bound {
-			c.T.Errorf("%v is over twice the bound of %v", r.Makespan, bound)
+		if r.Makespan > bound*3/2 {
+			c.T.Errorf("%v is over one and a half times the bound of %v", r.Makespan, bound)
 		}
 		if r.Lost > 7000 {
 			c.T.Errorf("%d packets lost on the WAN: the queues overflow", r.Lost)

@@ -32,9 +32,11 @@ func TestShapes(t *testing.T) {
 			{"ranks spread over hosts in no order", []int{4, 0, 4, 2, 0, 5, 2}, []int{3000, 1, 20_000, 0, 4096, 12_345, 8}},
 			{"13 ranks", []int{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 3}, []int{5000}},
 		} {
-			job := c.Job("", tc.ranks, tc.sizes...)
-			job.Name = fmt.Sprintf("%s (%d)", tc.name, i)
-			c.MustRun(job)
+			for _, algorithm := range []string{"", "min3"} { // few bytes need no plan, unless one is asked for
+				job := c.Job(algorithm, tc.ranks, tc.sizes...)
+				job.Name = fmt.Sprintf("%s (%d) %s", tc.name, i, algorithm)
+				c.MustRun(job)
+			}
 		}
 	})
 }

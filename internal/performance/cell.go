@@ -21,9 +21,10 @@ const (
 	Fall     Row = "fall"     // a WAN link falls in mid-exchange
 	Pair     Row = "pair"     // one host pair, lanes chosen by the agent
 	Small    Row = "small"    // 8 bytes
+	Loopback Row = "loopback" // CPU time of one pair, in real time
 )
 
-var order = []Row{Shared, Held, Loss, Totals, Switches, Best, Fall, Pair, Small}
+var order = []Row{Shared, Held, Loss, Totals, Switches, Best, Fall, Pair, Small, Loopback}
 
 // titles say what the rows are.
 var titles = map[Row]string{
@@ -36,6 +37,7 @@ var titles = map[Row]string{
 	Fall:     "a WAN link falls to a quarter in mid-exchange",
 	Pair:     "one host pair, round trip 100 ms, lanes chosen by the agent",
 	Small:    "allgather of 8 bytes",
+	Loopback: "one pair over loopback, in real time: CPU time beside a bare loop over the same library",
 }
 
 // A Cell is one measurement.

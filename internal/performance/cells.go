@@ -94,6 +94,12 @@ var cellsOf = map[Row]func() []Cell{
 			{Collective: plan.Allgather, Network: "20Mbps-1%", Size: 30 * mib, Settle: settling, Runs: 1, Limit: 0.85},
 		}
 	},
+	Loopback: func() []Cell {
+		return []Cell{
+			{Collective: plan.Allgather, Network: "quic", Size: 64 * mib, Runs: 8, Limit: 1.3},
+			{Collective: plan.Allgather, Network: "tcp", Size: 64 * mib, Runs: 8, Limit: 1.3},
+		}
+	},
 	Small: func() []Cell {
 		return []Cell{
 			{Collective: plan.Allgather, Network: sharedGrid, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2},

@@ -49,11 +49,18 @@ func (r *Reading) repeat(cl *gridtest.Cluster, job grid.Job) {
 	}
 }
 
-// measureExchange: the makespan over the bound.
+// measureExchange: the makespan over the bound, in an alltoall over both bounds.
 func measureExchange(t *testing.T, r *Reading) {
 	onGrid(t, r.Cell, load(t, r.Cell.Network), func(cl *gridtest.Cluster) {
 		job := jobOf(cl, r.Cell, "")
 		r.repeat(cl, job)
+		if job.Alltoall != nil {
+			b := cl.AlltoallBounds(job)
+			r.Bound, r.Relayed = b.Direct.Seconds, b.Relayed.Seconds
+			r.check("makespan / direct bound", median(r.Makespans)/r.Bound, r.Cell.Limit)
+			r.check("makespan / relayed bound", median(r.Makespans)/r.Relayed, r.Cell.Relayed)
+			return
+		}
 		r.Bound = cl.Bound(job).Seconds()
 		r.check("makespan / bound", median(r.Makespans)/r.Bound, r.Cell.Limit)
 	})

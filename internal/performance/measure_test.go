@@ -22,6 +22,7 @@ func measure(t *testing.T, c Cell) Reading {
 	how := map[Row]func(*testing.T, *Reading){
 		Shared: measureExchange, Held: measureExchange, Loss: measureExchange, Totals: measureExchange,
 		Switches: measureSwitches, Best: measureBest, Fall: measureFall, Pair: measurePair, Small: measureSmall,
+		Loopback: measureLoopback,
 	}[c.Row]
 	if how == nil {
 		r.Failed = fmt.Sprintf("no row %q", c.Row)

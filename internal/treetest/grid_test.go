@@ -96,7 +96,7 @@ func TestGrid(t *testing.T) {
 			if p == nil {
 				continue
 			}
-			want, least := predict(t, p, net, size), bound(t, p, net, sizes)
+			want, least := predict(t, p, net), bound(t, p, net, sizes)
 			r := c.Run(p)
 			ratio := r.Makespan.Seconds() / want.Seconds()
 			fmt.Fprintf(&table, "\n%-32s %7.0fms %7.0fms %7.0fms %6.3f %5d", a.name, ms(least), ms(want), ms(r.Makespan), ratio, r.Lost)

@@ -22,7 +22,7 @@ func TestHostQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := predict(t, p, network(t, topo), size)
+	want := predict(t, p, network(t, topo))
 	ratio := func(sendBuffer int) (r float64) {
 		Run(t, emulate(t, topo, sendBuffer), func(c *Cluster) { r = c.Run(p).Makespan.Seconds() / want.Seconds() })
 		return r

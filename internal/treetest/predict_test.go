@@ -20,9 +20,10 @@ const packetBytes = 1308
 
 // The bands: time taken over time predicted, for blocks of 64 KiB at 100 Mbit/s.
 //
-// What the model leaves out makes a link that is never idle 1.08 to 1.12 times slower: headers of
+// What the model leaves out makes a link that is never idle 1.07 to 1.08 times slower: headers of
 // QUIC, UDP and IP (4.5 %), acknowledgements of what goes the other way (2.5 to 3 %), checksums, and
-// the first packets. That is all where no two messages are on a link at a time.
+// the first packets. That is all where no two messages are on a link at a time. Where links are idle
+// between phases, the latency that [network] takes for full packets is more than that of news.
 //
 // Where they are, the model divides a link max-min fairly and at once. Real windows favour
 // short ways, and acknowledgements and tokens wait in the trunk's queue. So a flow over two trunks
@@ -33,7 +34,7 @@ const packetBytes = 1308
 // A connection that loses its last packets notices after its smoothed round trip, four times
 // its variation, and the 25 ms that its peer may take to acknowledge: tailLoss.
 var (
-	bandOrderly = [2]float64{1.03, 1.20}
+	bandOrderly = [2]float64{1.015, 1.20}
 	bandShared  = [2]float64{0.85, 1.60}
 )
 
@@ -75,9 +76,9 @@ func network(t *testing.T, topo *plan.Topology) *plan.Network {
 }
 
 // predict returns the makespan of p as the engine runs it.
-func predict(t *testing.T, p *plan.Plan, net *plan.Network, size int64) time.Duration {
+func predict(t *testing.T, p *plan.Plan, net *plan.Network) time.Duration {
 	t.Helper()
-	sim, err := plan.Simulate(p, net, plan.SimOptions{Chunk: int64(exchange.DefaultChunk(size)), Overtake: true, Notice: true})
+	sim, err := plan.Simulate(p, net, plan.SimOptions{Chunk: int64(exchange.ChunkOf(p)), Overtake: true, Notice: true})
 	if err != nil {
 		t.Fatalf("%s: %v", p.Algorithm, err)
 	}
@@ -134,7 +135,7 @@ func TestTrees(t *testing.T) {
 					if p == nil {
 						continue
 					}
-					want, least := predict(t, p, net, size), bound(t, p, net, sizes)
+					want, least := predict(t, p, net), bound(t, p, net, sizes)
 					r := c.Run(p)
 					ratio := r.Makespan.Seconds() / want.Seconds()
 					fmt.Fprintf(&table, "\n%-32s %7.1fms %7.1fms %7.1fms %6.3f %5d", a.name, ms(least), ms(want), ms(r.Makespan), ratio, r.Lost)

@@ -143,7 +143,7 @@ func lay(p *plan.Plan, h int) exchange.Data {
 	var size int64
 	for _, b := range wanted {
 		at[b] = size
-		size += p.Size(b)
+		size += p.Whole(b)
 	}
 	if send == nil {
 		send = []byte{} // nil would mean that they are in Result
@@ -151,7 +151,7 @@ func lay(p *plan.Plan, h int) exchange.Data {
 	return exchange.Data{
 		Send: send, Result: make([]byte, size),
 		Layout: func(b exchange.Block) []exchange.Segment {
-			return []exchange.Segment{{Offset: at[b.Block], Len: b.Size}}
+			return []exchange.Segment{{Offset: at[b.Block], Len: p.Whole(b.Block)}}
 		},
 	}
 }
@@ -164,17 +164,17 @@ func check(p *plan.Plan, h int, result []byte) error {
 		if got := result[:len(want)]; !bytes.Equal(got, want) {
 			return fmt.Errorf("block %v of %d bytes differs from what its origin sent", b, len(want))
 		}
-		result = result[p.Size(b):]
+		result = result[p.Whole(b):]
 	}
 	return nil
 }
 
-// content returns the bytes of block b: different for every block, cheap to make again.
+// content returns the bytes of the whole block b: different for every block, cheap to make again.
 func content(p *plan.Plan, b plan.Block) []byte {
 	rng := rand.NewPCG(uint64(b.Origin)+1, uint64(b.Dest)+7)
-	buf := make([]byte, p.Size(b)+8)
+	buf := make([]byte, p.Whole(b)+8)
 	for i := 0; i+8 <= len(buf); i += 8 {
 		binary.LittleEndian.PutUint64(buf[i:], rng.Uint64())
 	}
-	return buf[:p.Size(b)]
+	return buf[:p.Whole(b)]
 }

@@ -92,8 +92,13 @@ type StatusResponse struct {
 	MapBytesSent     uint64           `protobuf:"varint,22,opt,name=map_bytes_sent,json=mapBytesSent,proto3" json:"map_bytes_sent,omitempty"`
 	MapBytesReceived uint64           `protobuf:"varint,23,opt,name=map_bytes_received,json=mapBytesReceived,proto3" json:"map_bytes_received,omitempty"`
 	Prediction       *PredictionCheck `protobuf:"bytes,24,opt,name=prediction,proto3" json:"prediction,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Over what the data of exchanges go: quic, tcp, or auto, by host.
+	LaneMode        string        `protobuf:"bytes,25,opt,name=lane_mode,json=laneMode,proto3" json:"lane_mode,omitempty"`
+	Lanes           []*LaneStatus `protobuf:"bytes,26,rep,name=lanes,proto3" json:"lanes,omitempty"`                                             // to all live hosts, by name
+	UdpSegmentation bool          `protobuf:"varint,27,opt,name=udp_segmentation,json=udpSegmentation,proto3" json:"udp_segmentation,omitempty"` // the kernel cuts UDP packets (GSO)
+	TcpAddress      string        `protobuf:"bytes,28,opt,name=tcp_address,json=tcpAddress,proto3" json:"tcp_address,omitempty"`                 // where TLS over TCP is taken; empty where it is not
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -294,6 +299,127 @@ func (x *StatusResponse) GetPrediction() *PredictionCheck {
 	return nil
 }
 
+func (x *StatusResponse) GetLaneMode() string {
+	if x != nil {
+		return x.LaneMode
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetLanes() []*LaneStatus {
+	if x != nil {
+		return x.Lanes
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetUdpSegmentation() bool {
+	if x != nil {
+		return x.UdpSegmentation
+	}
+	return false
+}
+
+func (x *StatusResponse) GetTcpAddress() string {
+	if x != nil {
+		return x.TcpAddress
+	}
+	return ""
+}
+
+// LaneStatus says over what the data of exchanges go from this host to another, and why.
+type LaneStatus struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Host             string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Kind             string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`             // quic or tcp
+	Congestion       string                 `protobuf:"bytes,3,opt,name=congestion,proto3" json:"congestion,omitempty"` // tcp: the kernel's congestion control; empty for its default
+	Why              string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	TcpSentBytes     uint64                 `protobuf:"varint,5,opt,name=tcp_sent_bytes,json=tcpSentBytes,proto3" json:"tcp_sent_bytes,omitempty"`
+	TcpReceivedBytes uint64                 `protobuf:"varint,6,opt,name=tcp_received_bytes,json=tcpReceivedBytes,proto3" json:"tcp_received_bytes,omitempty"`
+	TcpConnections   uint32                 `protobuf:"varint,7,opt,name=tcp_connections,json=tcpConnections,proto3" json:"tcp_connections,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *LaneStatus) Reset() {
+	*x = LaneStatus{}
+	mi := &file_v1_gridagent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaneStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaneStatus) ProtoMessage() {}
+
+func (x *LaneStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaneStatus.ProtoReflect.Descriptor instead.
+func (*LaneStatus) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LaneStatus) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LaneStatus) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *LaneStatus) GetCongestion() string {
+	if x != nil {
+		return x.Congestion
+	}
+	return ""
+}
+
+func (x *LaneStatus) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *LaneStatus) GetTcpSentBytes() uint64 {
+	if x != nil {
+		return x.TcpSentBytes
+	}
+	return 0
+}
+
+func (x *LaneStatus) GetTcpReceivedBytes() uint64 {
+	if x != nil {
+		return x.TcpReceivedBytes
+	}
+	return 0
+}
+
+func (x *LaneStatus) GetTcpConnections() uint32 {
+	if x != nil {
+		return x.TcpConnections
+	}
+	return 0
+}
+
 // PredictionCheck says how far predictions are off: measured pairs are predicted from the others
 // as if they had not been measured, and compared. The error of a pair is |predicted-measured|/measured.
 type PredictionCheck struct {
@@ -307,7 +433,7 @@ type PredictionCheck struct {
 
 func (x *PredictionCheck) Reset() {
 	*x = PredictionCheck{}
-	mi := &file_v1_gridagent_proto_msgTypes[2]
+	mi := &file_v1_gridagent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +445,7 @@ func (x *PredictionCheck) String() string {
 func (*PredictionCheck) ProtoMessage() {}
 
 func (x *PredictionCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[2]
+	mi := &file_v1_gridagent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +458,7 @@ func (x *PredictionCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictionCheck.ProtoReflect.Descriptor instead.
 func (*PredictionCheck) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{2}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PredictionCheck) GetPairsTested() uint32 {
@@ -369,7 +495,7 @@ type ProbeCost struct {
 
 func (x *ProbeCost) Reset() {
 	*x = ProbeCost{}
-	mi := &file_v1_gridagent_proto_msgTypes[3]
+	mi := &file_v1_gridagent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -381,7 +507,7 @@ func (x *ProbeCost) String() string {
 func (*ProbeCost) ProtoMessage() {}
 
 func (x *ProbeCost) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[3]
+	mi := &file_v1_gridagent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -394,7 +520,7 @@ func (x *ProbeCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCost.ProtoReflect.Descriptor instead.
 func (*ProbeCost) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{3}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ProbeCost) GetShare() float64 {
@@ -437,7 +563,7 @@ type LinkCost struct {
 
 func (x *LinkCost) Reset() {
 	*x = LinkCost{}
-	mi := &file_v1_gridagent_proto_msgTypes[4]
+	mi := &file_v1_gridagent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +575,7 @@ func (x *LinkCost) String() string {
 func (*LinkCost) ProtoMessage() {}
 
 func (x *LinkCost) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[4]
+	mi := &file_v1_gridagent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +588,7 @@ func (x *LinkCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCost.ProtoReflect.Descriptor instead.
 func (*LinkCost) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{4}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LinkCost) GetFromSite() string {
@@ -505,7 +631,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_v1_gridagent_proto_msgTypes[5]
+	mi := &file_v1_gridagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +643,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[5]
+	mi := &file_v1_gridagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +656,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{5}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GroupStatus) GetJob() string {
@@ -569,7 +695,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[6]
+	mi := &file_v1_gridagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +707,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[6]
+	mi := &file_v1_gridagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +720,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{6}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{7}
 }
 
 type MembersResponse struct {
@@ -606,7 +732,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[7]
+	mi := &file_v1_gridagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +744,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[7]
+	mi := &file_v1_gridagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +757,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{7}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -656,7 +782,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_v1_gridagent_proto_msgTypes[8]
+	mi := &file_v1_gridagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +794,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[8]
+	mi := &file_v1_gridagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +807,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{8}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Member) GetName() string {
@@ -743,7 +869,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[9]
+	mi := &file_v1_gridagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +881,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[9]
+	mi := &file_v1_gridagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +894,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{9}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MapRequest) GetPredict() bool {
@@ -784,13 +910,14 @@ type MapResponse struct {
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	PairsMeasured uint32                 `protobuf:"varint,3,opt,name=pairs_measured,json=pairsMeasured,proto3" json:"pairs_measured,omitempty"`
 	PairsTotal    uint32                 `protobuf:"varint,4,opt,name=pairs_total,json=pairsTotal,proto3" json:"pairs_total,omitempty"`
+	Lanes         []*LaneStatus          `protobuf:"bytes,5,rep,name=lanes,proto3" json:"lanes,omitempty"` // of this host
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[10]
+	mi := &file_v1_gridagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +929,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[10]
+	mi := &file_v1_gridagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +942,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{10}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MapResponse) GetMatrixJson() []byte {
@@ -846,6 +973,13 @@ func (x *MapResponse) GetPairsTotal() uint32 {
 	return 0
 }
 
+func (x *MapResponse) GetLanes() []*LaneStatus {
+	if x != nil {
+		return x.Lanes
+	}
+	return nil
+}
+
 type PoolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// component or average: a tree made now, of the map as it is. Empty: the tree that the
@@ -857,7 +991,7 @@ type PoolsRequest struct {
 
 func (x *PoolsRequest) Reset() {
 	*x = PoolsRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[11]
+	mi := &file_v1_gridagent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1003,7 @@ func (x *PoolsRequest) String() string {
 func (*PoolsRequest) ProtoMessage() {}
 
 func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[11]
+	mi := &file_v1_gridagent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1016,7 @@ func (x *PoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsRequest.ProtoReflect.Descriptor instead.
 func (*PoolsRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{11}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PoolsRequest) GetCriterion() string {
@@ -907,7 +1041,7 @@ type PoolsResponse struct {
 
 func (x *PoolsResponse) Reset() {
 	*x = PoolsResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[12]
+	mi := &file_v1_gridagent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1053,7 @@ func (x *PoolsResponse) String() string {
 func (*PoolsResponse) ProtoMessage() {}
 
 func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[12]
+	mi := &file_v1_gridagent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1066,7 @@ func (x *PoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsResponse.ProtoReflect.Descriptor instead.
 func (*PoolsResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{12}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PoolsResponse) GetTreeJson() []byte {
@@ -992,7 +1126,7 @@ type WatchPoolsRequest struct {
 
 func (x *WatchPoolsRequest) Reset() {
 	*x = WatchPoolsRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[13]
+	mi := &file_v1_gridagent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1138,7 @@ func (x *WatchPoolsRequest) String() string {
 func (*WatchPoolsRequest) ProtoMessage() {}
 
 func (x *WatchPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[13]
+	mi := &file_v1_gridagent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1151,7 @@ func (x *WatchPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPoolsRequest.ProtoReflect.Descriptor instead.
 func (*WatchPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{13}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{14}
 }
 
 // A PoolsEvent is one pool tree: the current one first, then its successors. Who reads too
@@ -1036,7 +1170,7 @@ type PoolsEvent struct {
 
 func (x *PoolsEvent) Reset() {
 	*x = PoolsEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[14]
+	mi := &file_v1_gridagent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1182,7 @@ func (x *PoolsEvent) String() string {
 func (*PoolsEvent) ProtoMessage() {}
 
 func (x *PoolsEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[14]
+	mi := &file_v1_gridagent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1195,7 @@ func (x *PoolsEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolsEvent.ProtoReflect.Descriptor instead.
 func (*PoolsEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{14}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PoolsEvent) GetEpoch() uint64 {
@@ -1116,7 +1250,7 @@ type MapDiffRequest struct {
 
 func (x *MapDiffRequest) Reset() {
 	*x = MapDiffRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[15]
+	mi := &file_v1_gridagent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1262,7 @@ func (x *MapDiffRequest) String() string {
 func (*MapDiffRequest) ProtoMessage() {}
 
 func (x *MapDiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[15]
+	mi := &file_v1_gridagent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1275,7 @@ func (x *MapDiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapDiffRequest.ProtoReflect.Descriptor instead.
 func (*MapDiffRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{15}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MapDiffRequest) GetFrom() uint64 {
@@ -1171,7 +1305,7 @@ type MapDiffResponse struct {
 
 func (x *MapDiffResponse) Reset() {
 	*x = MapDiffResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[16]
+	mi := &file_v1_gridagent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1317,7 @@ func (x *MapDiffResponse) String() string {
 func (*MapDiffResponse) ProtoMessage() {}
 
 func (x *MapDiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[16]
+	mi := &file_v1_gridagent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1330,7 @@ func (x *MapDiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapDiffResponse.ProtoReflect.Descriptor instead.
 func (*MapDiffResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{16}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MapDiffResponse) GetFrom() uint64 {
@@ -1246,7 +1380,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[17]
+	mi := &file_v1_gridagent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1392,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[17]
+	mi := &file_v1_gridagent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1405,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{17}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProbeRequest) GetFrom() string {
@@ -1315,7 +1449,7 @@ type ProbeEvent struct {
 
 func (x *ProbeEvent) Reset() {
 	*x = ProbeEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[18]
+	mi := &file_v1_gridagent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1461,7 @@ func (x *ProbeEvent) String() string {
 func (*ProbeEvent) ProtoMessage() {}
 
 func (x *ProbeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[18]
+	mi := &file_v1_gridagent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1474,7 @@ func (x *ProbeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeEvent.ProtoReflect.Descriptor instead.
 func (*ProbeEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{18}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProbeEvent) GetEvent() isProbeEvent_Event {
@@ -1394,7 +1528,7 @@ type ProbeProgress struct {
 
 func (x *ProbeProgress) Reset() {
 	*x = ProbeProgress{}
-	mi := &file_v1_gridagent_proto_msgTypes[19]
+	mi := &file_v1_gridagent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1540,7 @@ func (x *ProbeProgress) String() string {
 func (*ProbeProgress) ProtoMessage() {}
 
 func (x *ProbeProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[19]
+	mi := &file_v1_gridagent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1553,7 @@ func (x *ProbeProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeProgress.ProtoReflect.Descriptor instead.
 func (*ProbeProgress) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{19}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProbeProgress) GetStep() string {
@@ -1460,7 +1594,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_v1_gridagent_proto_msgTypes[20]
+	mi := &file_v1_gridagent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1606,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[20]
+	mi := &file_v1_gridagent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1619,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{20}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProbeResult) GetFrom() string {
@@ -1603,7 +1737,7 @@ type LaneRate struct {
 
 func (x *LaneRate) Reset() {
 	*x = LaneRate{}
-	mi := &file_v1_gridagent_proto_msgTypes[21]
+	mi := &file_v1_gridagent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1749,7 @@ func (x *LaneRate) String() string {
 func (*LaneRate) ProtoMessage() {}
 
 func (x *LaneRate) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[21]
+	mi := &file_v1_gridagent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1762,7 @@ func (x *LaneRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneRate.ProtoReflect.Descriptor instead.
 func (*LaneRate) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{21}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LaneRate) GetLanes() uint32 {
@@ -1658,7 +1792,7 @@ type LogPPoint struct {
 
 func (x *LogPPoint) Reset() {
 	*x = LogPPoint{}
-	mi := &file_v1_gridagent_proto_msgTypes[22]
+	mi := &file_v1_gridagent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1804,7 @@ func (x *LogPPoint) String() string {
 func (*LogPPoint) ProtoMessage() {}
 
 func (x *LogPPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[22]
+	mi := &file_v1_gridagent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1817,7 @@ func (x *LogPPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogPPoint.ProtoReflect.Descriptor instead.
 func (*LogPPoint) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{22}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LogPPoint) GetSizeBytes() uint64 {
@@ -1722,7 +1856,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[23]
+	mi := &file_v1_gridagent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1868,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[23]
+	mi := &file_v1_gridagent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1881,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{23}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{24}
 }
 
 type LeaveResponse struct {
@@ -1758,7 +1892,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[24]
+	mi := &file_v1_gridagent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1904,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[24]
+	mi := &file_v1_gridagent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1917,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{24}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{25}
 }
 
 type TokenCreateRequest struct {
@@ -1796,7 +1930,7 @@ type TokenCreateRequest struct {
 
 func (x *TokenCreateRequest) Reset() {
 	*x = TokenCreateRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[25]
+	mi := &file_v1_gridagent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1942,7 @@ func (x *TokenCreateRequest) String() string {
 func (*TokenCreateRequest) ProtoMessage() {}
 
 func (x *TokenCreateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[25]
+	mi := &file_v1_gridagent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1955,7 @@ func (x *TokenCreateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenCreateRequest.ProtoReflect.Descriptor instead.
 func (*TokenCreateRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{25}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TokenCreateRequest) GetTtlSeconds() float64 {
@@ -1848,7 +1982,7 @@ type TokenCreateResponse struct {
 
 func (x *TokenCreateResponse) Reset() {
 	*x = TokenCreateResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[26]
+	mi := &file_v1_gridagent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1994,7 @@ func (x *TokenCreateResponse) String() string {
 func (*TokenCreateResponse) ProtoMessage() {}
 
 func (x *TokenCreateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[26]
+	mi := &file_v1_gridagent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2007,7 @@ func (x *TokenCreateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenCreateResponse.ProtoReflect.Descriptor instead.
 func (*TokenCreateResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{26}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TokenCreateResponse) GetToken() string {
@@ -1904,7 +2038,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2050,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[27]
+	mi := &file_v1_gridagent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2063,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{27}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Token) GetId() string {
@@ -1982,7 +2116,7 @@ type TokenListRequest struct {
 
 func (x *TokenListRequest) Reset() {
 	*x = TokenListRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2128,7 @@ func (x *TokenListRequest) String() string {
 func (*TokenListRequest) ProtoMessage() {}
 
 func (x *TokenListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[28]
+	mi := &file_v1_gridagent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2141,7 @@ func (x *TokenListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenListRequest.ProtoReflect.Descriptor instead.
 func (*TokenListRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{28}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
 }
 
 type TokenListResponse struct {
@@ -2019,7 +2153,7 @@ type TokenListResponse struct {
 
 func (x *TokenListResponse) Reset() {
 	*x = TokenListResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2165,7 @@ func (x *TokenListResponse) String() string {
 func (*TokenListResponse) ProtoMessage() {}
 
 func (x *TokenListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[29]
+	mi := &file_v1_gridagent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2178,7 @@ func (x *TokenListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenListResponse.ProtoReflect.Descriptor instead.
 func (*TokenListResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{29}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TokenListResponse) GetTokens() []*Token {
@@ -2063,7 +2197,7 @@ type TokenRevokeRequest struct {
 
 func (x *TokenRevokeRequest) Reset() {
 	*x = TokenRevokeRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2209,7 @@ func (x *TokenRevokeRequest) String() string {
 func (*TokenRevokeRequest) ProtoMessage() {}
 
 func (x *TokenRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[30]
+	mi := &file_v1_gridagent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2222,7 @@ func (x *TokenRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRevokeRequest.ProtoReflect.Descriptor instead.
 func (*TokenRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{30}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TokenRevokeRequest) GetId() string {
@@ -2106,7 +2240,7 @@ type TokenRevokeResponse struct {
 
 func (x *TokenRevokeResponse) Reset() {
 	*x = TokenRevokeResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2252,7 @@ func (x *TokenRevokeResponse) String() string {
 func (*TokenRevokeResponse) ProtoMessage() {}
 
 func (x *TokenRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[31]
+	mi := &file_v1_gridagent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2265,7 @@ func (x *TokenRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRevokeResponse.ProtoReflect.Descriptor instead.
 func (*TokenRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{31}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
 }
 
 type JoinRequest struct {
@@ -2148,7 +2282,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2294,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[32]
+	mi := &file_v1_gridagent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2307,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{32}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JoinRequest) GetJob() string {
@@ -2217,7 +2351,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2363,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[33]
+	mi := &file_v1_gridagent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2376,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{33}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GroupEvent) GetEvent() isGroupEvent_Event {
@@ -2296,7 +2430,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2442,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[34]
+	mi := &file_v1_gridagent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2455,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{34}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Waiting) GetRanksPresent() uint32 {
@@ -2348,7 +2482,7 @@ type Formed struct {
 
 func (x *Formed) Reset() {
 	*x = Formed{}
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2494,7 @@ func (x *Formed) String() string {
 func (*Formed) ProtoMessage() {}
 
 func (x *Formed) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[35]
+	mi := &file_v1_gridagent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2507,7 @@ func (x *Formed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Formed.ProtoReflect.Descriptor instead.
 func (*Formed) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{35}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Formed) GetHosts() []string {
@@ -2394,7 +2528,7 @@ type SpoolRequest struct {
 
 func (x *SpoolRequest) Reset() {
 	*x = SpoolRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[36]
+	mi := &file_v1_gridagent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2540,7 @@ func (x *SpoolRequest) String() string {
 func (*SpoolRequest) ProtoMessage() {}
 
 func (x *SpoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[36]
+	mi := &file_v1_gridagent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2553,7 @@ func (x *SpoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolRequest.ProtoReflect.Descriptor instead.
 func (*SpoolRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{36}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SpoolRequest) GetJob() string {
@@ -2452,7 +2586,7 @@ type SpoolResponse struct {
 
 func (x *SpoolResponse) Reset() {
 	*x = SpoolResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[37]
+	mi := &file_v1_gridagent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2598,7 @@ func (x *SpoolResponse) String() string {
 func (*SpoolResponse) ProtoMessage() {}
 
 func (x *SpoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[37]
+	mi := &file_v1_gridagent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2611,7 @@ func (x *SpoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpoolResponse.ProtoReflect.Descriptor instead.
 func (*SpoolResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{37}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SpoolResponse) GetPath() string {
@@ -2507,13 +2641,14 @@ type AllgatherRequest struct {
 	// 16 MiB. Its hosts are the group's, in any order; its sizes those of the hosts' blocks
 	// here. Some ranks or all give it, the same bytes.
 	PlanJson      []byte `protobuf:"bytes,10,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"`
+	Turn          *Turn  `protobuf:"bytes,11,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AllgatherRequest) Reset() {
 	*x = AllgatherRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[38]
+	mi := &file_v1_gridagent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2660,7 @@ func (x *AllgatherRequest) String() string {
 func (*AllgatherRequest) ProtoMessage() {}
 
 func (x *AllgatherRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[38]
+	mi := &file_v1_gridagent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2673,7 @@ func (x *AllgatherRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllgatherRequest.ProtoReflect.Descriptor instead.
 func (*AllgatherRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{38}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AllgatherRequest) GetJob() string {
@@ -2622,6 +2757,13 @@ func (x *AllgatherRequest) GetPlanJson() []byte {
 	return nil
 }
 
+func (x *AllgatherRequest) GetTurn() *Turn {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
 type isAllgatherRequest_Input interface {
 	isAllgatherRequest_Input()
 }
@@ -2638,10 +2780,77 @@ func (*AllgatherRequest_Data) isAllgatherRequest_Input() {}
 
 func (*AllgatherRequest_Spool) isAllgatherRequest_Input() {}
 
+// Turn lets a rank that has joined have several operations under way. Without it a rank has one
+// at a time, whose result is removed when the next one starts.
+type Turn struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts the rank's operations from 1, whatever they are: they are in this order, in
+	// whatever order the calls arrive. An operation that is refused has had its turn.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The results of all operations with lower numbers are no longer needed. At most 16
+	// operations are under way at once; further ones wait.
+	Taken uint64 `protobuf:"varint,2,opt,name=taken,proto3" json:"taken,omitempty"`
+	// A result of at most so many bytes comes inline, at most 16 MiB.
+	InlineLimit   uint32 `protobuf:"varint,3,opt,name=inline_limit,json=inlineLimit,proto3" json:"inline_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Turn) Reset() {
+	*x = Turn{}
+	mi := &file_v1_gridagent_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Turn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Turn) ProtoMessage() {}
+
+func (x *Turn) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Turn.ProtoReflect.Descriptor instead.
+func (*Turn) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Turn) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Turn) GetTaken() uint64 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *Turn) GetInlineLimit() uint32 {
+	if x != nil {
+		return x.InlineLimit
+	}
+	return 0
+}
+
 type AllgatherResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`           // inline_result
-	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: a file, the caller's to map; removed when the rank leaves or starts its next operation
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`           // inline_result, or as turn has it
+	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: a file, the caller's to map; removed when the rank leaves or starts its next operation, or as turn has it
 	Sizes         []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes of each rank's block, in rank order
 	Report        *Report                `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2650,7 +2859,7 @@ type AllgatherResponse struct {
 
 func (x *AllgatherResponse) Reset() {
 	*x = AllgatherResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[39]
+	mi := &file_v1_gridagent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2871,7 @@ func (x *AllgatherResponse) String() string {
 func (*AllgatherResponse) ProtoMessage() {}
 
 func (x *AllgatherResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[39]
+	mi := &file_v1_gridagent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2884,7 @@ func (x *AllgatherResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllgatherResponse.ProtoReflect.Descriptor instead.
 func (*AllgatherResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{39}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AllgatherResponse) GetData() []byte {
@@ -2727,13 +2936,14 @@ type AlltoallRequest struct {
 	InlineResult bool `protobuf:"varint,11,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
 	// As in JoinRequest, where the rank has not joined.
 	FormingTimeoutSeconds float64 `protobuf:"fixed64,12,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
+	Turn                  *Turn   `protobuf:"bytes,13,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
 
 func (x *AlltoallRequest) Reset() {
 	*x = AlltoallRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[40]
+	mi := &file_v1_gridagent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2955,7 @@ func (x *AlltoallRequest) String() string {
 func (*AlltoallRequest) ProtoMessage() {}
 
 func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[40]
+	mi := &file_v1_gridagent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2968,7 @@ func (x *AlltoallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallRequest.ProtoReflect.Descriptor instead.
 func (*AlltoallRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{40}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AlltoallRequest) GetJob() string {
@@ -2856,6 +3066,13 @@ func (x *AlltoallRequest) GetFormingTimeoutSeconds() float64 {
 	return 0
 }
 
+func (x *AlltoallRequest) GetTurn() *Turn {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
 type isAlltoallRequest_Input interface {
 	isAlltoallRequest_Input()
 }
@@ -2886,7 +3103,7 @@ type AlltoallOptions struct {
 
 func (x *AlltoallOptions) Reset() {
 	*x = AlltoallOptions{}
-	mi := &file_v1_gridagent_proto_msgTypes[41]
+	mi := &file_v1_gridagent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3115,7 @@ func (x *AlltoallOptions) String() string {
 func (*AlltoallOptions) ProtoMessage() {}
 
 func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[41]
+	mi := &file_v1_gridagent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3128,7 @@ func (x *AlltoallOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallOptions.ProtoReflect.Descriptor instead.
 func (*AlltoallOptions) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{41}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AlltoallOptions) GetSync() string {
@@ -2951,8 +3168,8 @@ func (x *AlltoallOptions) GetFanout() uint32 {
 
 type AlltoallResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`           // inline_result
-	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: a file, the caller's to map; removed when the rank leaves or starts its next operation
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`           // inline_result, or as turn has it
+	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: as in AllgatherResponse
 	Sizes         []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes of the block from each rank, in rank order
 	Report        *Report                `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2961,7 +3178,7 @@ type AlltoallResponse struct {
 
 func (x *AlltoallResponse) Reset() {
 	*x = AlltoallResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[42]
+	mi := &file_v1_gridagent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3190,7 @@ func (x *AlltoallResponse) String() string {
 func (*AlltoallResponse) ProtoMessage() {}
 
 func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[42]
+	mi := &file_v1_gridagent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3203,7 @@ func (x *AlltoallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlltoallResponse.ProtoReflect.Descriptor instead.
 func (*AlltoallResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{42}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AlltoallResponse) GetData() []byte {
@@ -3017,6 +3234,369 @@ func (x *AlltoallResponse) GetReport() *Report {
 	return nil
 }
 
+type BroadcastRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank  uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Ranks uint32                 `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"` // needed only where the rank has not joined
+	Root  uint32                 `protobuf:"varint,4,opt,name=root,proto3" json:"root,omitempty"`   // the rank whose bytes all get; every rank the same
+	// At the root; the others give none.
+	//
+	// Types that are valid to be assigned to Input:
+	//
+	//	*BroadcastRequest_Data
+	//	*BroadcastRequest_Spool
+	Input          isBroadcastRequest_Input `protobuf_oneof:"input"`
+	Algorithm      string                   `protobuf:"bytes,7,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                   // of an allgather, which this is planned as; every rank the same
+	PlanJson       []byte                   `protobuf:"bytes,8,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"`                     // as in AllgatherRequest; the plan of an allgather
+	TimeoutSeconds float64                  `protobuf:"fixed64,9,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
+	// Return the result inline rather than as a file; refused over 16 MiB.
+	InlineResult bool `protobuf:"varint,10,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
+	// As in JoinRequest, where the rank has not joined.
+	FormingTimeoutSeconds float64 `protobuf:"fixed64,11,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
+	Turn                  *Turn   `protobuf:"bytes,12,opt,name=turn,proto3" json:"turn,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *BroadcastRequest) Reset() {
+	*x = BroadcastRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BroadcastRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BroadcastRequest) ProtoMessage() {}
+
+func (x *BroadcastRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BroadcastRequest.ProtoReflect.Descriptor instead.
+func (*BroadcastRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *BroadcastRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *BroadcastRequest) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *BroadcastRequest) GetRanks() uint32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *BroadcastRequest) GetRoot() uint32 {
+	if x != nil {
+		return x.Root
+	}
+	return 0
+}
+
+func (x *BroadcastRequest) GetInput() isBroadcastRequest_Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *BroadcastRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Input.(*BroadcastRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *BroadcastRequest) GetSpool() string {
+	if x != nil {
+		if x, ok := x.Input.(*BroadcastRequest_Spool); ok {
+			return x.Spool
+		}
+	}
+	return ""
+}
+
+func (x *BroadcastRequest) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *BroadcastRequest) GetPlanJson() []byte {
+	if x != nil {
+		return x.PlanJson
+	}
+	return nil
+}
+
+func (x *BroadcastRequest) GetTimeoutSeconds() float64 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *BroadcastRequest) GetInlineResult() bool {
+	if x != nil {
+		return x.InlineResult
+	}
+	return false
+}
+
+func (x *BroadcastRequest) GetFormingTimeoutSeconds() float64 {
+	if x != nil {
+		return x.FormingTimeoutSeconds
+	}
+	return 0
+}
+
+func (x *BroadcastRequest) GetTurn() *Turn {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+type isBroadcastRequest_Input interface {
+	isBroadcastRequest_Input()
+}
+
+type BroadcastRequest_Data struct {
+	Data []byte `protobuf:"bytes,5,opt,name=data,proto3,oneof"` // small payloads, at most 1 MiB
+}
+
+type BroadcastRequest_Spool struct {
+	Spool string `protobuf:"bytes,6,opt,name=spool,proto3,oneof"` // the path that Spool returned
+}
+
+func (*BroadcastRequest_Data) isBroadcastRequest_Input() {}
+
+func (*BroadcastRequest_Spool) isBroadcastRequest_Input() {}
+
+type BroadcastResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`   // inline_result, or as turn has it
+	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"` // else: as in AllgatherResponse
+	Size          uint64                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`  // bytes that the root gave
+	Report        *Report                `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BroadcastResponse) Reset() {
+	*x = BroadcastResponse{}
+	mi := &file_v1_gridagent_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BroadcastResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BroadcastResponse) ProtoMessage() {}
+
+func (x *BroadcastResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BroadcastResponse.ProtoReflect.Descriptor instead.
+func (*BroadcastResponse) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *BroadcastResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *BroadcastResponse) GetSpool() string {
+	if x != nil {
+		return x.Spool
+	}
+	return ""
+}
+
+func (x *BroadcastResponse) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *BroadcastResponse) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+type BarrierRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Job            string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank           uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Ranks          uint32                 `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"`                                          // needed only where the rank has not joined
+	TimeoutSeconds float64                `protobuf:"fixed64,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
+	// As in JoinRequest, where the rank has not joined.
+	FormingTimeoutSeconds float64 `protobuf:"fixed64,5,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
+	Turn                  *Turn   `protobuf:"bytes,6,opt,name=turn,proto3" json:"turn,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *BarrierRequest) Reset() {
+	*x = BarrierRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BarrierRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BarrierRequest) ProtoMessage() {}
+
+func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
+func (*BarrierRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *BarrierRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *BarrierRequest) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *BarrierRequest) GetRanks() uint32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *BarrierRequest) GetTimeoutSeconds() float64 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *BarrierRequest) GetFormingTimeoutSeconds() float64 {
+	if x != nil {
+		return x.FormingTimeoutSeconds
+	}
+	return 0
+}
+
+func (x *BarrierRequest) GetTurn() *Turn {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+type BarrierResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Report        *Report                `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BarrierResponse) Reset() {
+	*x = BarrierResponse{}
+	mi := &file_v1_gridagent_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BarrierResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BarrierResponse) ProtoMessage() {}
+
+func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
+func (*BarrierResponse) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *BarrierResponse) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 type Report struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Algorithm        string                 `protobuf:"bytes,1,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
@@ -3030,15 +3610,17 @@ type Report struct {
 	MapEpoch         uint64                 `protobuf:"varint,9,opt,name=map_epoch,json=mapEpoch,proto3" json:"map_epoch,omitempty"`
 	PlanSeconds      float64                `protobuf:"fixed64,10,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"` // time that scheduling took
 	PredictedSeconds float64                `protobuf:"fixed64,11,opt,name=predicted_seconds,json=predictedSeconds,proto3" json:"predicted_seconds,omitempty"`
-	PlanGiven        bool                   `protobuf:"varint,12,opt,name=plan_given,json=planGiven,proto3" json:"plan_given,omitempty"` // a rank brought the plan; algorithm is what it says of itself
-	Peers            []*PeerTraffic         `protobuf:"bytes,13,rep,name=peers,proto3" json:"peers,omitempty"`                           // the hosts with which this one exchanged anything, by name
+	PlanGiven        bool                   `protobuf:"varint,12,opt,name=plan_given,json=planGiven,proto3" json:"plan_given,omitempty"`    // a rank brought the plan; algorithm is what it says of itself
+	Peers            []*PeerTraffic         `protobuf:"bytes,13,rep,name=peers,proto3" json:"peers,omitempty"`                              // the hosts with which this one exchanged anything, by name
+	PlanReason       string                 `protobuf:"bytes,14,opt,name=plan_reason,json=planReason,proto3" json:"plan_reason,omitempty"`  // why this algorithm; empty where there is nothing to say
+	PlanCached       bool                   `protobuf:"varint,15,opt,name=plan_cached,json=planCached,proto3" json:"plan_cached,omitempty"` // the plan was made for an operation before
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_v1_gridagent_proto_msgTypes[43]
+	mi := &file_v1_gridagent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3632,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[43]
+	mi := &file_v1_gridagent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3645,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{43}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Report) GetAlgorithm() string {
@@ -3157,6 +3739,20 @@ func (x *Report) GetPeers() []*PeerTraffic {
 	return nil
 }
 
+func (x *Report) GetPlanReason() string {
+	if x != nil {
+		return x.PlanReason
+	}
+	return ""
+}
+
+func (x *Report) GetPlanCached() bool {
+	if x != nil {
+		return x.PlanCached
+	}
+	return false
+}
+
 // What a host exchanged with another in one operation: payload, without headers and without what
 // QUIC sent again. bytes_sent and bytes_received count each byte once; over all peers they are
 // those of the Report.
@@ -3172,7 +3768,7 @@ type PeerTraffic struct {
 
 func (x *PeerTraffic) Reset() {
 	*x = PeerTraffic{}
-	mi := &file_v1_gridagent_proto_msgTypes[44]
+	mi := &file_v1_gridagent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3780,7 @@ func (x *PeerTraffic) String() string {
 func (*PeerTraffic) ProtoMessage() {}
 
 func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[44]
+	mi := &file_v1_gridagent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3793,7 @@ func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerTraffic.ProtoReflect.Descriptor instead.
 func (*PeerTraffic) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{44}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeerTraffic) GetHost() string {
@@ -3239,7 +3835,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[45]
+	mi := &file_v1_gridagent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3847,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[45]
+	mi := &file_v1_gridagent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3860,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{45}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FailRequest) GetJob() string {
@@ -3296,7 +3892,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[46]
+	mi := &file_v1_gridagent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3308,7 +3904,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[46]
+	mi := &file_v1_gridagent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3321,7 +3917,95 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{46}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{52}
+}
+
+type CancelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRequest) Reset() {
+	*x = CancelRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRequest) ProtoMessage() {}
+
+func (x *CancelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
+func (*CancelRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *CancelRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *CancelRequest) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+type CancelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelResponse) Reset() {
+	*x = CancelResponse{}
+	mi := &file_v1_gridagent_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelResponse) ProtoMessage() {}
+
+func (x *CancelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
+func (*CancelResponse) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{54}
 }
 
 type ProgressRequest struct {
@@ -3334,7 +4018,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[47]
+	mi := &file_v1_gridagent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3346,7 +4030,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[47]
+	mi := &file_v1_gridagent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3359,7 +4043,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{47}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -3387,7 +4071,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[48]
+	mi := &file_v1_gridagent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3399,7 +4083,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[48]
+	mi := &file_v1_gridagent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3412,7 +4096,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{48}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -3449,7 +4133,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[49]
+	mi := &file_v1_gridagent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +4145,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[49]
+	mi := &file_v1_gridagent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +4158,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{49}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Failure) GetKind() string {
@@ -3510,7 +4194,7 @@ var File_v1_gridagent_proto protoreflect.FileDescriptor
 const file_v1_gridagent_proto_rawDesc = "" +
 	"\n" +
 	"\x12v1/gridagent.proto\x12\fgridagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\xa3\a\n" +
+	"\rStatusRequest\"\xbc\b\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
@@ -3542,7 +4226,23 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x12map_bytes_received\x18\x17 \x01(\x04R\x10mapBytesReceived\x12=\n" +
 	"\n" +
 	"prediction\x18\x18 \x01(\v2\x1d.gridagent.v1.PredictionCheckR\n" +
-	"prediction\"t\n" +
+	"prediction\x12\x1b\n" +
+	"\tlane_mode\x18\x19 \x01(\tR\blaneMode\x12.\n" +
+	"\x05lanes\x18\x1a \x03(\v2\x18.gridagent.v1.LaneStatusR\x05lanes\x12)\n" +
+	"\x10udp_segmentation\x18\x1b \x01(\bR\x0fudpSegmentation\x12\x1f\n" +
+	"\vtcp_address\x18\x1c \x01(\tR\n" +
+	"tcpAddress\"\xe3\x01\n" +
+	"\n" +
+	"LaneStatus\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1e\n" +
+	"\n" +
+	"congestion\x18\x03 \x01(\tR\n" +
+	"congestion\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12$\n" +
+	"\x0etcp_sent_bytes\x18\x05 \x01(\x04R\ftcpSentBytes\x12,\n" +
+	"\x12tcp_received_bytes\x18\x06 \x01(\x04R\x10tcpReceivedBytes\x12'\n" +
+	"\x0ftcp_connections\x18\a \x01(\rR\x0etcpConnections\"t\n" +
 	"\x0fPredictionCheck\x12!\n" +
 	"\fpairs_tested\x18\x01 \x01(\rR\vpairsTested\x12!\n" +
 	"\ferror_median\x18\x02 \x01(\x01R\verrorMedian\x12\x1b\n" +
@@ -3577,14 +4277,15 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"rttSeconds\"&\n" +
 	"\n" +
 	"MapRequest\x12\x18\n" +
-	"\apredict\x18\x01 \x01(\bR\apredict\"\x8c\x01\n" +
+	"\apredict\x18\x01 \x01(\bR\apredict\"\xbc\x01\n" +
 	"\vMapResponse\x12\x1f\n" +
 	"\vmatrix_json\x18\x01 \x01(\fR\n" +
 	"matrixJson\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12%\n" +
 	"\x0epairs_measured\x18\x03 \x01(\rR\rpairsMeasured\x12\x1f\n" +
 	"\vpairs_total\x18\x04 \x01(\rR\n" +
-	"pairsTotal\",\n" +
+	"pairsTotal\x12.\n" +
+	"\x05lanes\x18\x05 \x03(\v2\x18.gridagent.v1.LaneStatusR\x05lanes\",\n" +
 	"\fPoolsRequest\x12\x1c\n" +
 	"\tcriterion\x18\x01 \x01(\tR\tcriterion\"\xe5\x01\n" +
 	"\rPoolsResponse\x12\x1b\n" +
@@ -3698,7 +4399,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"#\n" +
 	"\rSpoolResponse\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xc6\x02\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"\xee\x02\n" +
 	"\x10AllgatherRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
@@ -3710,13 +4411,18 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\rinline_result\x18\b \x01(\bR\finlineResult\x126\n" +
 	"\x17forming_timeout_seconds\x18\t \x01(\x01R\x15formingTimeoutSeconds\x12\x1b\n" +
 	"\tplan_json\x18\n" +
-	" \x01(\fR\bplanJsonB\a\n" +
-	"\x05input\"\x81\x01\n" +
+	" \x01(\fR\bplanJson\x12&\n" +
+	"\x04turn\x18\v \x01(\v2\x12.gridagent.v1.TurnR\x04turnB\a\n" +
+	"\x05input\"W\n" +
+	"\x04Turn\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05taken\x18\x02 \x01(\x04R\x05taken\x12!\n" +
+	"\finline_limit\x18\x03 \x01(\rR\vinlineLimit\"\x81\x01\n" +
 	"\x11AllgatherResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
 	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12,\n" +
-	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\x94\x03\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xbc\x03\n" +
 	"\x0fAlltoallRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
@@ -3730,7 +4436,8 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x0ftimeout_seconds\x18\n" +
 	" \x01(\x01R\x0etimeoutSeconds\x12#\n" +
 	"\rinline_result\x18\v \x01(\bR\finlineResult\x126\n" +
-	"\x17forming_timeout_seconds\x18\f \x01(\x01R\x15formingTimeoutSecondsB\a\n" +
+	"\x17forming_timeout_seconds\x18\f \x01(\x01R\x15formingTimeoutSeconds\x12&\n" +
+	"\x04turn\x18\r \x01(\v2\x12.gridagent.v1.TurnR\x04turnB\a\n" +
 	"\x05input\"\x95\x01\n" +
 	"\x0fAlltoallOptions\x12\x12\n" +
 	"\x04sync\x18\x01 \x01(\tR\x04sync\x12\x1d\n" +
@@ -3744,7 +4451,36 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
 	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12,\n" +
-	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xb5\x03\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\x82\x03\n" +
+	"\x10BroadcastRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\rR\x05ranks\x12\x12\n" +
+	"\x04root\x18\x04 \x01(\rR\x04root\x12\x14\n" +
+	"\x04data\x18\x05 \x01(\fH\x00R\x04data\x12\x16\n" +
+	"\x05spool\x18\x06 \x01(\tH\x00R\x05spool\x12\x1c\n" +
+	"\talgorithm\x18\a \x01(\tR\talgorithm\x12\x1b\n" +
+	"\tplan_json\x18\b \x01(\fR\bplanJson\x12'\n" +
+	"\x0ftimeout_seconds\x18\t \x01(\x01R\x0etimeoutSeconds\x12#\n" +
+	"\rinline_result\x18\n" +
+	" \x01(\bR\finlineResult\x126\n" +
+	"\x17forming_timeout_seconds\x18\v \x01(\x01R\x15formingTimeoutSeconds\x12&\n" +
+	"\x04turn\x18\f \x01(\v2\x12.gridagent.v1.TurnR\x04turnB\a\n" +
+	"\x05input\"\x7f\n" +
+	"\x11BroadcastResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
+	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\x12,\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xd5\x01\n" +
+	"\x0eBarrierRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\rR\x05ranks\x12'\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x01R\x0etimeoutSeconds\x126\n" +
+	"\x17forming_timeout_seconds\x18\x05 \x01(\x01R\x15formingTimeoutSeconds\x12&\n" +
+	"\x04turn\x18\x06 \x01(\v2\x12.gridagent.v1.TurnR\x04turn\"?\n" +
+	"\x0fBarrierResponse\x12,\n" +
+	"\x06report\x18\x01 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xf7\x03\n" +
 	"\x06Report\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12#\n" +
@@ -3762,7 +4498,11 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x11predicted_seconds\x18\v \x01(\x01R\x10predictedSeconds\x12\x1d\n" +
 	"\n" +
 	"plan_given\x18\f \x01(\bR\tplanGiven\x12/\n" +
-	"\x05peers\x18\r \x03(\v2\x19.gridagent.v1.PeerTrafficR\x05peers\"\x8a\x01\n" +
+	"\x05peers\x18\r \x03(\v2\x19.gridagent.v1.PeerTrafficR\x05peers\x12\x1f\n" +
+	"\vplan_reason\x18\x0e \x01(\tR\n" +
+	"planReason\x12\x1f\n" +
+	"\vplan_cached\x18\x0f \x01(\bR\n" +
+	"planCached\"\x8a\x01\n" +
 	"\vPeerTraffic\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1d\n" +
 	"\n" +
@@ -3773,7 +4513,11 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\"\x0e\n" +
-	"\fFailResponse\"7\n" +
+	"\fFailResponse\"5\n" +
+	"\rCancelRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\"\x10\n" +
+	"\x0eCancelResponse\"7\n" +
 	"\x0fProgressRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\"h\n" +
@@ -3787,7 +4531,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause2\xc9\t\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause2\xa4\v\n" +
 	"\fAgentService\x12C\n" +
 	"\x06Status\x12\x1b.gridagent.v1.StatusRequest\x1a\x1c.gridagent.v1.StatusResponse\x12F\n" +
 	"\aMembers\x12\x1c.gridagent.v1.MembersRequest\x1a\x1d.gridagent.v1.MembersResponse\x12:\n" +
@@ -3804,8 +4548,11 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04Join\x12\x19.gridagent.v1.JoinRequest\x1a\x18.gridagent.v1.GroupEvent0\x01\x12@\n" +
 	"\x05Spool\x12\x1a.gridagent.v1.SpoolRequest\x1a\x1b.gridagent.v1.SpoolResponse\x12L\n" +
 	"\tAllgather\x12\x1e.gridagent.v1.AllgatherRequest\x1a\x1f.gridagent.v1.AllgatherResponse\x12I\n" +
-	"\bAlltoall\x12\x1d.gridagent.v1.AlltoallRequest\x1a\x1e.gridagent.v1.AlltoallResponse\x12=\n" +
-	"\x04Fail\x12\x19.gridagent.v1.FailRequest\x1a\x1a.gridagent.v1.FailResponse\x12I\n" +
+	"\bAlltoall\x12\x1d.gridagent.v1.AlltoallRequest\x1a\x1e.gridagent.v1.AlltoallResponse\x12L\n" +
+	"\tBroadcast\x12\x1e.gridagent.v1.BroadcastRequest\x1a\x1f.gridagent.v1.BroadcastResponse\x12F\n" +
+	"\aBarrier\x12\x1c.gridagent.v1.BarrierRequest\x1a\x1d.gridagent.v1.BarrierResponse\x12=\n" +
+	"\x04Fail\x12\x19.gridagent.v1.FailRequest\x1a\x1a.gridagent.v1.FailResponse\x12C\n" +
+	"\x06Cancel\x12\x1b.gridagent.v1.CancelRequest\x1a\x1c.gridagent.v1.CancelResponse\x12I\n" +
 	"\bProgress\x12\x1d.gridagent.v1.ProgressRequest\x1a\x1e.gridagent.v1.ProgressResponseB3Z1github.com/gridagent/gridagent/agent/api/v1;apiv1b\x06proto3"
 
 var (
@@ -3820,122 +4567,144 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
-	(*PredictionCheck)(nil),       // 2: gridagent.v1.PredictionCheck
-	(*ProbeCost)(nil),             // 3: gridagent.v1.ProbeCost
-	(*LinkCost)(nil),              // 4: gridagent.v1.LinkCost
-	(*GroupStatus)(nil),           // 5: gridagent.v1.GroupStatus
-	(*MembersRequest)(nil),        // 6: gridagent.v1.MembersRequest
-	(*MembersResponse)(nil),       // 7: gridagent.v1.MembersResponse
-	(*Member)(nil),                // 8: gridagent.v1.Member
-	(*MapRequest)(nil),            // 9: gridagent.v1.MapRequest
-	(*MapResponse)(nil),           // 10: gridagent.v1.MapResponse
-	(*PoolsRequest)(nil),          // 11: gridagent.v1.PoolsRequest
-	(*PoolsResponse)(nil),         // 12: gridagent.v1.PoolsResponse
-	(*WatchPoolsRequest)(nil),     // 13: gridagent.v1.WatchPoolsRequest
-	(*PoolsEvent)(nil),            // 14: gridagent.v1.PoolsEvent
-	(*MapDiffRequest)(nil),        // 15: gridagent.v1.MapDiffRequest
-	(*MapDiffResponse)(nil),       // 16: gridagent.v1.MapDiffResponse
-	(*ProbeRequest)(nil),          // 17: gridagent.v1.ProbeRequest
-	(*ProbeEvent)(nil),            // 18: gridagent.v1.ProbeEvent
-	(*ProbeProgress)(nil),         // 19: gridagent.v1.ProbeProgress
-	(*ProbeResult)(nil),           // 20: gridagent.v1.ProbeResult
-	(*LaneRate)(nil),              // 21: gridagent.v1.LaneRate
-	(*LogPPoint)(nil),             // 22: gridagent.v1.LogPPoint
-	(*LeaveRequest)(nil),          // 23: gridagent.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 24: gridagent.v1.LeaveResponse
-	(*TokenCreateRequest)(nil),    // 25: gridagent.v1.TokenCreateRequest
-	(*TokenCreateResponse)(nil),   // 26: gridagent.v1.TokenCreateResponse
-	(*Token)(nil),                 // 27: gridagent.v1.Token
-	(*TokenListRequest)(nil),      // 28: gridagent.v1.TokenListRequest
-	(*TokenListResponse)(nil),     // 29: gridagent.v1.TokenListResponse
-	(*TokenRevokeRequest)(nil),    // 30: gridagent.v1.TokenRevokeRequest
-	(*TokenRevokeResponse)(nil),   // 31: gridagent.v1.TokenRevokeResponse
-	(*JoinRequest)(nil),           // 32: gridagent.v1.JoinRequest
-	(*GroupEvent)(nil),            // 33: gridagent.v1.GroupEvent
-	(*Waiting)(nil),               // 34: gridagent.v1.Waiting
-	(*Formed)(nil),                // 35: gridagent.v1.Formed
-	(*SpoolRequest)(nil),          // 36: gridagent.v1.SpoolRequest
-	(*SpoolResponse)(nil),         // 37: gridagent.v1.SpoolResponse
-	(*AllgatherRequest)(nil),      // 38: gridagent.v1.AllgatherRequest
-	(*AllgatherResponse)(nil),     // 39: gridagent.v1.AllgatherResponse
-	(*AlltoallRequest)(nil),       // 40: gridagent.v1.AlltoallRequest
-	(*AlltoallOptions)(nil),       // 41: gridagent.v1.AlltoallOptions
-	(*AlltoallResponse)(nil),      // 42: gridagent.v1.AlltoallResponse
-	(*Report)(nil),                // 43: gridagent.v1.Report
-	(*PeerTraffic)(nil),           // 44: gridagent.v1.PeerTraffic
-	(*FailRequest)(nil),           // 45: gridagent.v1.FailRequest
-	(*FailResponse)(nil),          // 46: gridagent.v1.FailResponse
-	(*ProgressRequest)(nil),       // 47: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 48: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 49: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*LaneStatus)(nil),            // 2: gridagent.v1.LaneStatus
+	(*PredictionCheck)(nil),       // 3: gridagent.v1.PredictionCheck
+	(*ProbeCost)(nil),             // 4: gridagent.v1.ProbeCost
+	(*LinkCost)(nil),              // 5: gridagent.v1.LinkCost
+	(*GroupStatus)(nil),           // 6: gridagent.v1.GroupStatus
+	(*MembersRequest)(nil),        // 7: gridagent.v1.MembersRequest
+	(*MembersResponse)(nil),       // 8: gridagent.v1.MembersResponse
+	(*Member)(nil),                // 9: gridagent.v1.Member
+	(*MapRequest)(nil),            // 10: gridagent.v1.MapRequest
+	(*MapResponse)(nil),           // 11: gridagent.v1.MapResponse
+	(*PoolsRequest)(nil),          // 12: gridagent.v1.PoolsRequest
+	(*PoolsResponse)(nil),         // 13: gridagent.v1.PoolsResponse
+	(*WatchPoolsRequest)(nil),     // 14: gridagent.v1.WatchPoolsRequest
+	(*PoolsEvent)(nil),            // 15: gridagent.v1.PoolsEvent
+	(*MapDiffRequest)(nil),        // 16: gridagent.v1.MapDiffRequest
+	(*MapDiffResponse)(nil),       // 17: gridagent.v1.MapDiffResponse
+	(*ProbeRequest)(nil),          // 18: gridagent.v1.ProbeRequest
+	(*ProbeEvent)(nil),            // 19: gridagent.v1.ProbeEvent
+	(*ProbeProgress)(nil),         // 20: gridagent.v1.ProbeProgress
+	(*ProbeResult)(nil),           // 21: gridagent.v1.ProbeResult
+	(*LaneRate)(nil),              // 22: gridagent.v1.LaneRate
+	(*LogPPoint)(nil),             // 23: gridagent.v1.LogPPoint
+	(*LeaveRequest)(nil),          // 24: gridagent.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 25: gridagent.v1.LeaveResponse
+	(*TokenCreateRequest)(nil),    // 26: gridagent.v1.TokenCreateRequest
+	(*TokenCreateResponse)(nil),   // 27: gridagent.v1.TokenCreateResponse
+	(*Token)(nil),                 // 28: gridagent.v1.Token
+	(*TokenListRequest)(nil),      // 29: gridagent.v1.TokenListRequest
+	(*TokenListResponse)(nil),     // 30: gridagent.v1.TokenListResponse
+	(*TokenRevokeRequest)(nil),    // 31: gridagent.v1.TokenRevokeRequest
+	(*TokenRevokeResponse)(nil),   // 32: gridagent.v1.TokenRevokeResponse
+	(*JoinRequest)(nil),           // 33: gridagent.v1.JoinRequest
+	(*GroupEvent)(nil),            // 34: gridagent.v1.GroupEvent
+	(*Waiting)(nil),               // 35: gridagent.v1.Waiting
+	(*Formed)(nil),                // 36: gridagent.v1.Formed
+	(*SpoolRequest)(nil),          // 37: gridagent.v1.SpoolRequest
+	(*SpoolResponse)(nil),         // 38: gridagent.v1.SpoolResponse
+	(*AllgatherRequest)(nil),      // 39: gridagent.v1.AllgatherRequest
+	(*Turn)(nil),                  // 40: gridagent.v1.Turn
+	(*AllgatherResponse)(nil),     // 41: gridagent.v1.AllgatherResponse
+	(*AlltoallRequest)(nil),       // 42: gridagent.v1.AlltoallRequest
+	(*AlltoallOptions)(nil),       // 43: gridagent.v1.AlltoallOptions
+	(*AlltoallResponse)(nil),      // 44: gridagent.v1.AlltoallResponse
+	(*BroadcastRequest)(nil),      // 45: gridagent.v1.BroadcastRequest
+	(*BroadcastResponse)(nil),     // 46: gridagent.v1.BroadcastResponse
+	(*BarrierRequest)(nil),        // 47: gridagent.v1.BarrierRequest
+	(*BarrierResponse)(nil),       // 48: gridagent.v1.BarrierResponse
+	(*Report)(nil),                // 49: gridagent.v1.Report
+	(*PeerTraffic)(nil),           // 50: gridagent.v1.PeerTraffic
+	(*FailRequest)(nil),           // 51: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 52: gridagent.v1.FailResponse
+	(*CancelRequest)(nil),         // 53: gridagent.v1.CancelRequest
+	(*CancelResponse)(nil),        // 54: gridagent.v1.CancelResponse
+	(*ProgressRequest)(nil),       // 55: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 56: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 57: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	50, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	5,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
-	3,  // 2: gridagent.v1.StatusResponse.probe_cost:type_name -> gridagent.v1.ProbeCost
-	2,  // 3: gridagent.v1.StatusResponse.prediction:type_name -> gridagent.v1.PredictionCheck
-	4,  // 4: gridagent.v1.ProbeCost.links:type_name -> gridagent.v1.LinkCost
-	8,  // 5: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
-	50, // 6: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
-	50, // 7: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
-	19, // 8: gridagent.v1.ProbeEvent.progress:type_name -> gridagent.v1.ProbeProgress
-	20, // 9: gridagent.v1.ProbeEvent.result:type_name -> gridagent.v1.ProbeResult
-	21, // 10: gridagent.v1.ProbeResult.curve:type_name -> gridagent.v1.LaneRate
-	22, // 11: gridagent.v1.ProbeResult.logp:type_name -> gridagent.v1.LogPPoint
-	27, // 12: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	50, // 13: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	50, // 14: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	27, // 15: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
-	34, // 16: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
-	35, // 17: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
-	43, // 18: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
-	41, // 19: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
-	43, // 20: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
-	44, // 21: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
-	0,  // 22: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
-	6,  // 23: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
-	9,  // 24: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
-	11, // 25: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
-	13, // 26: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
-	15, // 27: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
-	17, // 28: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
-	23, // 29: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
-	25, // 30: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
-	28, // 31: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
-	30, // 32: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
-	32, // 33: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
-	36, // 34: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
-	38, // 35: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	40, // 36: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
-	45, // 37: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
-	47, // 38: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 39: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	7,  // 40: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	10, // 41: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	12, // 42: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	14, // 43: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
-	16, // 44: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
-	18, // 45: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
-	24, // 46: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	26, // 47: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	29, // 48: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	31, // 49: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	33, // 50: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	37, // 51: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	39, // 52: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	42, // 53: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
-	46, // 54: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
-	48, // 55: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	39, // [39:56] is the sub-list for method output_type
-	22, // [22:39] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	58, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	6,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
+	4,  // 2: gridagent.v1.StatusResponse.probe_cost:type_name -> gridagent.v1.ProbeCost
+	3,  // 3: gridagent.v1.StatusResponse.prediction:type_name -> gridagent.v1.PredictionCheck
+	2,  // 4: gridagent.v1.StatusResponse.lanes:type_name -> gridagent.v1.LaneStatus
+	5,  // 5: gridagent.v1.ProbeCost.links:type_name -> gridagent.v1.LinkCost
+	9,  // 6: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
+	2,  // 7: gridagent.v1.MapResponse.lanes:type_name -> gridagent.v1.LaneStatus
+	58, // 8: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
+	58, // 9: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
+	20, // 10: gridagent.v1.ProbeEvent.progress:type_name -> gridagent.v1.ProbeProgress
+	21, // 11: gridagent.v1.ProbeEvent.result:type_name -> gridagent.v1.ProbeResult
+	22, // 12: gridagent.v1.ProbeResult.curve:type_name -> gridagent.v1.LaneRate
+	23, // 13: gridagent.v1.ProbeResult.logp:type_name -> gridagent.v1.LogPPoint
+	28, // 14: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
+	58, // 15: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	58, // 16: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	28, // 17: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
+	35, // 18: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
+	36, // 19: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
+	40, // 20: gridagent.v1.AllgatherRequest.turn:type_name -> gridagent.v1.Turn
+	49, // 21: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
+	43, // 22: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
+	40, // 23: gridagent.v1.AlltoallRequest.turn:type_name -> gridagent.v1.Turn
+	49, // 24: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
+	40, // 25: gridagent.v1.BroadcastRequest.turn:type_name -> gridagent.v1.Turn
+	49, // 26: gridagent.v1.BroadcastResponse.report:type_name -> gridagent.v1.Report
+	40, // 27: gridagent.v1.BarrierRequest.turn:type_name -> gridagent.v1.Turn
+	49, // 28: gridagent.v1.BarrierResponse.report:type_name -> gridagent.v1.Report
+	50, // 29: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
+	0,  // 30: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
+	7,  // 31: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
+	10, // 32: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
+	12, // 33: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
+	14, // 34: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
+	16, // 35: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
+	18, // 36: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
+	24, // 37: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
+	26, // 38: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
+	29, // 39: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
+	31, // 40: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
+	33, // 41: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
+	37, // 42: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
+	39, // 43: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
+	42, // 44: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
+	45, // 45: gridagent.v1.AgentService.Broadcast:input_type -> gridagent.v1.BroadcastRequest
+	47, // 46: gridagent.v1.AgentService.Barrier:input_type -> gridagent.v1.BarrierRequest
+	51, // 47: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	53, // 48: gridagent.v1.AgentService.Cancel:input_type -> gridagent.v1.CancelRequest
+	55, // 49: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 50: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	8,  // 51: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	11, // 52: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	13, // 53: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	15, // 54: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
+	17, // 55: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
+	19, // 56: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
+	25, // 57: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	27, // 58: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	30, // 59: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	32, // 60: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	34, // 61: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	38, // 62: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	41, // 63: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	44, // 64: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
+	46, // 65: gridagent.v1.AgentService.Broadcast:output_type -> gridagent.v1.BroadcastResponse
+	48, // 66: gridagent.v1.AgentService.Barrier:output_type -> gridagent.v1.BarrierResponse
+	52, // 67: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	54, // 68: gridagent.v1.AgentService.Cancel:output_type -> gridagent.v1.CancelResponse
+	56, // 69: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	50, // [50:70] is the sub-list for method output_type
+	30, // [30:50] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_v1_gridagent_proto_init() }
@@ -3943,22 +4712,26 @@ func file_v1_gridagent_proto_init() {
 	if File_v1_gridagent_proto != nil {
 		return
 	}
-	file_v1_gridagent_proto_msgTypes[18].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[19].OneofWrappers = []any{
 		(*ProbeEvent_Progress)(nil),
 		(*ProbeEvent_Result)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[20].OneofWrappers = []any{}
-	file_v1_gridagent_proto_msgTypes[33].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[21].OneofWrappers = []any{}
+	file_v1_gridagent_proto_msgTypes[34].OneofWrappers = []any{
 		(*GroupEvent_Waiting)(nil),
 		(*GroupEvent_Formed)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[38].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[39].OneofWrappers = []any{
 		(*AllgatherRequest_Data)(nil),
 		(*AllgatherRequest_Spool)(nil),
 	}
-	file_v1_gridagent_proto_msgTypes[40].OneofWrappers = []any{
+	file_v1_gridagent_proto_msgTypes[42].OneofWrappers = []any{
 		(*AlltoallRequest_Data)(nil),
 		(*AlltoallRequest_Spool)(nil),
+	}
+	file_v1_gridagent_proto_msgTypes[45].OneofWrappers = []any{
+		(*BroadcastRequest_Data)(nil),
+		(*BroadcastRequest_Spool)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3966,7 +4739,7 @@ func file_v1_gridagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -156,19 +156,9 @@ func (c *Cluster) Outside(j grid.Job, site string) (n int64) {
 // leaves of their pool tree. It counts every host as one that wants the blocks.
 func (c *Cluster) Bound(j grid.Job) time.Duration {
 	c.T.Helper()
-	snap, err := c.cfg.Grid.Snapshot()
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	tree, err := pools.Build(snap, pools.Config{})
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	network, err := plan.NetworkOf(snap, tree.Leaves(), 1)
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	network := c.network()
 	var b plan.Bound
+	var err error
 	if j.Alltoall != nil {
 		b, err = network.AlltoallBound(c.matrix(j))
 	} else {
@@ -182,6 +172,34 @@ func (c *Cluster) Bound(j grid.Job) time.Duration {
 		c.T.Fatal(err)
 	}
 	return time.Duration(b.Seconds * float64(time.Second))
+}
+
+// AlltoallBounds returns the direct and the relayed bound of j, an alltoall, as [Cluster.Bound].
+func (c *Cluster) AlltoallBounds(j grid.Job) *plan.AlltoallBounds {
+	c.T.Helper()
+	b, err := c.network().AlltoallBounds(c.matrix(j))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return b
+}
+
+// network is what the grid file declares.
+func (c *Cluster) network() *plan.Network {
+	c.T.Helper()
+	snap, err := c.cfg.Grid.Snapshot()
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	tree, err := pools.Build(snap, pools.Config{})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	network, err := plan.NetworkOf(snap, tree.Leaves(), 1)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return network
 }
 
 // matrix returns what the ranks of each host have for those of each other in an alltoall.

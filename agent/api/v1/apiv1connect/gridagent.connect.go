@@ -67,8 +67,14 @@ const (
 	AgentServiceAllgatherProcedure = "/gridagent.v1.AgentService/Allgather"
 	// AgentServiceAlltoallProcedure is the fully-qualified name of the AgentService's Alltoall RPC.
 	AgentServiceAlltoallProcedure = "/gridagent.v1.AgentService/Alltoall"
+	// AgentServiceBroadcastProcedure is the fully-qualified name of the AgentService's Broadcast RPC.
+	AgentServiceBroadcastProcedure = "/gridagent.v1.AgentService/Broadcast"
+	// AgentServiceBarrierProcedure is the fully-qualified name of the AgentService's Barrier RPC.
+	AgentServiceBarrierProcedure = "/gridagent.v1.AgentService/Barrier"
 	// AgentServiceFailProcedure is the fully-qualified name of the AgentService's Fail RPC.
 	AgentServiceFailProcedure = "/gridagent.v1.AgentService/Fail"
+	// AgentServiceCancelProcedure is the fully-qualified name of the AgentService's Cancel RPC.
+	AgentServiceCancelProcedure = "/gridagent.v1.AgentService/Cancel"
 	// AgentServiceProgressProcedure is the fully-qualified name of the AgentService's Progress RPC.
 	AgentServiceProgressProcedure = "/gridagent.v1.AgentService/Progress"
 )
@@ -111,10 +117,19 @@ type AgentServiceClient interface {
 	// rank order, and returns the blocks from all ranks in rank order. A rank that has not
 	// joined joins for this one call (give ranks).
 	Alltoall(context.Context, *connect.Request[v1.AlltoallRequest]) (*connect.Response[v1.AlltoallResponse], error)
+	// Broadcast gives the bytes of one rank, the root, to every rank. A rank that has not joined
+	// joins for this one call (give ranks).
+	Broadcast(context.Context, *connect.Request[v1.BroadcastRequest]) (*connect.Response[v1.BroadcastResponse], error)
+	// Barrier returns when all ranks have called it. A rank that has not joined joins for this
+	// one call (give ranks).
+	Barrier(context.Context, *connect.Request[v1.BarrierRequest]) (*connect.Response[v1.BarrierResponse], error)
 	// Fail says why a rank cannot go on, and gives its place up: ranks that wait for it,
 	// or come to, get the cause. Without it they learn only that the rank has left.
 	Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error)
-	// Progress tells how far the rank's running operation is.
+	// Cancel ends the group because a rank gives up: every rank gets the same Failure, of kind
+	// cancelled.
+	Cancel(context.Context, *connect.Request[v1.CancelRequest]) (*connect.Response[v1.CancelResponse], error)
+	// Progress tells how far the rank's first operation is that is not over.
 	Progress(context.Context, *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error)
 }
 
@@ -219,10 +234,28 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("Alltoall")),
 			connect.WithClientOptions(opts...),
 		),
+		broadcast: connect.NewClient[v1.BroadcastRequest, v1.BroadcastResponse](
+			httpClient,
+			baseURL+AgentServiceBroadcastProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Broadcast")),
+			connect.WithClientOptions(opts...),
+		),
+		barrier: connect.NewClient[v1.BarrierRequest, v1.BarrierResponse](
+			httpClient,
+			baseURL+AgentServiceBarrierProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Barrier")),
+			connect.WithClientOptions(opts...),
+		),
 		fail: connect.NewClient[v1.FailRequest, v1.FailResponse](
 			httpClient,
 			baseURL+AgentServiceFailProcedure,
 			connect.WithSchema(agentServiceMethods.ByName("Fail")),
+			connect.WithClientOptions(opts...),
+		),
+		cancel: connect.NewClient[v1.CancelRequest, v1.CancelResponse](
+			httpClient,
+			baseURL+AgentServiceCancelProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("Cancel")),
 			connect.WithClientOptions(opts...),
 		),
 		progress: connect.NewClient[v1.ProgressRequest, v1.ProgressResponse](
@@ -251,7 +284,10 @@ type agentServiceClient struct {
 	spool       *connect.Client[v1.SpoolRequest, v1.SpoolResponse]
 	allgather   *connect.Client[v1.AllgatherRequest, v1.AllgatherResponse]
 	alltoall    *connect.Client[v1.AlltoallRequest, v1.AlltoallResponse]
+	broadcast   *connect.Client[v1.BroadcastRequest, v1.BroadcastResponse]
+	barrier     *connect.Client[v1.BarrierRequest, v1.BarrierResponse]
 	fail        *connect.Client[v1.FailRequest, v1.FailResponse]
+	cancel      *connect.Client[v1.CancelRequest, v1.CancelResponse]
 	progress    *connect.Client[v1.ProgressRequest, v1.ProgressResponse]
 }
 
@@ -330,9 +366,24 @@ func (c *agentServiceClient) Alltoall(ctx context.Context, req *connect.Request[
 	return c.alltoall.CallUnary(ctx, req)
 }
 
+// Broadcast calls gridagent.v1.AgentService.Broadcast.
+func (c *agentServiceClient) Broadcast(ctx context.Context, req *connect.Request[v1.BroadcastRequest]) (*connect.Response[v1.BroadcastResponse], error) {
+	return c.broadcast.CallUnary(ctx, req)
+}
+
+// Barrier calls gridagent.v1.AgentService.Barrier.
+func (c *agentServiceClient) Barrier(ctx context.Context, req *connect.Request[v1.BarrierRequest]) (*connect.Response[v1.BarrierResponse], error) {
+	return c.barrier.CallUnary(ctx, req)
+}
+
 // Fail calls gridagent.v1.AgentService.Fail.
 func (c *agentServiceClient) Fail(ctx context.Context, req *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error) {
 	return c.fail.CallUnary(ctx, req)
+}
+
+// Cancel calls gridagent.v1.AgentService.Cancel.
+func (c *agentServiceClient) Cancel(ctx context.Context, req *connect.Request[v1.CancelRequest]) (*connect.Response[v1.CancelResponse], error) {
+	return c.cancel.CallUnary(ctx, req)
 }
 
 // Progress calls gridagent.v1.AgentService.Progress.
@@ -378,10 +429,19 @@ type AgentServiceHandler interface {
 	// rank order, and returns the blocks from all ranks in rank order. A rank that has not
 	// joined joins for this one call (give ranks).
 	Alltoall(context.Context, *connect.Request[v1.AlltoallRequest]) (*connect.Response[v1.AlltoallResponse], error)
+	// Broadcast gives the bytes of one rank, the root, to every rank. A rank that has not joined
+	// joins for this one call (give ranks).
+	Broadcast(context.Context, *connect.Request[v1.BroadcastRequest]) (*connect.Response[v1.BroadcastResponse], error)
+	// Barrier returns when all ranks have called it. A rank that has not joined joins for this
+	// one call (give ranks).
+	Barrier(context.Context, *connect.Request[v1.BarrierRequest]) (*connect.Response[v1.BarrierResponse], error)
 	// Fail says why a rank cannot go on, and gives its place up: ranks that wait for it,
 	// or come to, get the cause. Without it they learn only that the rank has left.
 	Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error)
-	// Progress tells how far the rank's running operation is.
+	// Cancel ends the group because a rank gives up: every rank gets the same Failure, of kind
+	// cancelled.
+	Cancel(context.Context, *connect.Request[v1.CancelRequest]) (*connect.Response[v1.CancelResponse], error)
+	// Progress tells how far the rank's first operation is that is not over.
 	Progress(context.Context, *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error)
 }
 
@@ -482,10 +542,28 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("Alltoall")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceBroadcastHandler := connect.NewUnaryHandler(
+		AgentServiceBroadcastProcedure,
+		svc.Broadcast,
+		connect.WithSchema(agentServiceMethods.ByName("Broadcast")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentServiceBarrierHandler := connect.NewUnaryHandler(
+		AgentServiceBarrierProcedure,
+		svc.Barrier,
+		connect.WithSchema(agentServiceMethods.ByName("Barrier")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceFailHandler := connect.NewUnaryHandler(
 		AgentServiceFailProcedure,
 		svc.Fail,
 		connect.WithSchema(agentServiceMethods.ByName("Fail")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentServiceCancelHandler := connect.NewUnaryHandler(
+		AgentServiceCancelProcedure,
+		svc.Cancel,
+		connect.WithSchema(agentServiceMethods.ByName("Cancel")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentServiceProgressHandler := connect.NewUnaryHandler(
@@ -526,8 +604,14 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceAllgatherHandler.ServeHTTP(w, r)
 		case AgentServiceAlltoallProcedure:
 			agentServiceAlltoallHandler.ServeHTTP(w, r)
+		case AgentServiceBroadcastProcedure:
+			agentServiceBroadcastHandler.ServeHTTP(w, r)
+		case AgentServiceBarrierProcedure:
+			agentServiceBarrierHandler.ServeHTTP(w, r)
 		case AgentServiceFailProcedure:
 			agentServiceFailHandler.ServeHTTP(w, r)
+		case AgentServiceCancelProcedure:
+			agentServiceCancelHandler.ServeHTTP(w, r)
 		case AgentServiceProgressProcedure:
 			agentServiceProgressHandler.ServeHTTP(w, r)
 		default:
@@ -599,8 +683,20 @@ func (UnimplementedAgentServiceHandler) Alltoall(context.Context, *connect.Reque
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Alltoall is not implemented"))
 }
 
+func (UnimplementedAgentServiceHandler) Broadcast(context.Context, *connect.Request[v1.BroadcastRequest]) (*connect.Response[v1.BroadcastResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Broadcast is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) Barrier(context.Context, *connect.Request[v1.BarrierRequest]) (*connect.Response[v1.BarrierResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Barrier is not implemented"))
+}
+
 func (UnimplementedAgentServiceHandler) Fail(context.Context, *connect.Request[v1.FailRequest]) (*connect.Response[v1.FailResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Fail is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) Cancel(context.Context, *connect.Request[v1.CancelRequest]) (*connect.Response[v1.CancelResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("gridagent.v1.AgentService.Cancel is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Progress(context.Context, *connect.Request[v1.ProgressRequest]) (*connect.Response[v1.ProgressResponse], error) {

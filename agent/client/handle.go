@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+)
+
+// An Operation is a handle on one of a rank's operations. Its methods may be called concurrently.
+type Operation struct {
+	r         *Rank
+	cancel    context.CancelFunc
+	cancelled atomic.Bool
+	done      chan struct{} // closed when res and err are set
+	res       *Result
+	err       error
+}
+
+// Done is closed when the operation is over, well or not.
+func (o *Operation) Done() <-chan struct{} { return o.done }
+
+// Test reports whether the operation is over: then Wait returns at once.
+func (o *Operation) Test() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait returns the result when the operation is over, the same one whenever it is called: one
+// Close is enough. When ctx ends first, the operation goes on.
+func (o *Operation) Wait(ctx context.Context) (*Result, error) {
+	select {
+	case <-o.done:
+		return o.res, o.err
+	default:
+	}
+	select {
+	case <-o.done:
+		return o.res, o.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Cancel ends the operation if it is not over, and with it the group: to give up at one rank
+// what the others go on with would leave them waiting. Every rank gets the same [*GroupError], of
+// kind cancelled, as Wait does here.
+func (o *Operation) Cancel() {
+	o.cancelled.Store(true)
+	o.cancel()
+}
+
+// cancelGrace is how long an operation that was cancelled waits to be told so by the group.
+const cancelGrace = 5 * time.Second
+
+// outcome tells the agent of a Cancel, which may not have heard of the operation yet, and returns
+// the words that all ranks get.
+func (o *Operation) outcome(err error) error {
+	var ge *GroupError
+	if err == nil || !o.cancelled.Load() || errors.As(err, &ge) {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), cancelGrace)
+	defer stop()
+	// Where it fails, the group is over, or the agent is gone.
+	_, _ = o.r.c.api.Cancel(ctx, connect.NewRequest(&apiv1.CancelRequest{Job: o.r.job, Rank: o.r.rank}))
+	if ge := o.r.failure(cancelGrace); ge != nil {
+		return ge
+	}
+	return err
+}
+
+// The operations of a rank are numbered as they are started, so that they begin in that order
+// whatever the order in which their calls reach the agent.
+type numbers struct {
+	mu    sync.Mutex // guards the fields below
+	next  uint64
+	open  map[uint64]bool // whose results have not been taken
+	tasks sync.WaitGroup  // a goroutine for each that is not over
+	ctx   context.Context // of all
+	stop  context.CancelCauseFunc
+}
+
+func newNumbers() *numbers {
+	n := &numbers{next: 1, open: make(map[uint64]bool)}
+	n.ctx, n.stop = context.WithCancelCause(context.Background())
+	return n
+}
+
+// start runs t in a goroutine that ends with the operation, with ctx, or with the rank.
+func (r *Rank) start(ctx context.Context, t *task) *Operation {
+	ctx, cancel := context.WithCancel(ctx)
+	o := &Operation{r: r, cancel: cancel, done: make(chan struct{})}
+	if err := errors.Join(t.wrong, t.opts.check()); err != nil {
+		return o.refuse(err)
+	}
+	ns := r.numbers
+	ns.mu.Lock()
+	n := ns.next
+	ns.next++
+	ns.open[n] = true
+	ns.tasks.Add(1)
+	ns.mu.Unlock()
+	go func() {
+		defer ns.tasks.Done()
+		defer cancel()
+		defer context.AfterFunc(ns.ctx, cancel)()
+		o.res, o.err = r.run(ctx, n, t)
+		o.err = o.outcome(o.err)
+		close(o.done)
+	}()
+	return o
+}
+
+// refuse is the end of an operation that never began.
+func (o *Operation) refuse(err error) *Operation {
+	o.cancel()
+	o.err = err
+	close(o.done)
+	return o
+}
+
+// do is start and Wait.
+func (r *Rank) do(ctx context.Context, t *task) (*Result, error) {
+	return r.start(ctx, t).Wait(context.Background()) // which ends with ctx
+}
+
+// untaken returns the lowest number whose result has not been taken.
+func (r *Rank) untaken() uint64 {
+	ns := r.numbers
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	low := ns.next
+	for n := range ns.open {
+		low = min(low, n)
+	}
+	return low
+}
+
+func (r *Rank) taken(n uint64) {
+	r.numbers.mu.Lock()
+	delete(r.numbers.open, n)
+	r.numbers.mu.Unlock()
+}
+
+// missed says that the agent never heard of number n. If it was the last, the next operation
+// takes its place. Those behind it cannot: in their place the other ranks will have another.
+func (r *Rank) missed(n uint64, err error) {
+	ns := r.numbers
+	ns.mu.Lock()
+	last := ns.next == n+1
+	if last {
+		ns.next = n
+	}
+	ns.mu.Unlock()
+	if !last {
+		r.broken(err)
+	}
+}
+
+// broken ends the operations that follow one of which nobody knows whether the agent has heard:
+// it would wait for it for ever.
+func (r *Rank) broken(err error) {
+	r.numbers.stop(fmt.Errorf("an operation that was started before this one has no outcome: %w", err))
+}

@@ -1,0 +1,349 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// ahead is how many operations beyond the first that is not over here another host can be: as
+// many as a rank has under way, and as many again, since its rank may have heard of all that
+// this host's rank has begun, and this host of none.
+const ahead = 2 * MaxUnderWay
+
+// An eager is what this host knows of one small operation.
+type eager struct {
+	terms   *message // what the first item was for; nil before
+	items   map[int]item
+	arrived map[int]time.Time // by rank
+	spoiled bool              // ranks disagree: the coordinator will say so
+	over    bool              // it has its result, or is planned
+	sent    map[string]int64  // payload, by host
+	got     map[string]int64
+}
+
+// eligible reports whether the call that ready tells of is small enough to travel at once.
+func (m *member) eligible(ready *message) bool {
+	t := m.tree
+	if t == nil || ready.Algorithm != "" || ready.Plan != "" || ready.Options != (Options{}) {
+		return false
+	}
+	return ready.Size+int64(len(ready.Rows)) <= m.share(ready.Collective, ready.Root == ready.Rank)
+}
+
+// share is how many bytes a rank, which may be the root, can contribute to a small operation.
+func (m *member) share(c plan.Collective, root bool) int64 {
+	switch {
+	case c == Broadcast && root:
+		return m.tree.Limit
+	case c == Broadcast || c == Barrier:
+		return 0
+	}
+	return m.tree.Limit / int64(len(m.roster))
+}
+
+// eagerLocked returns what is known of operation seq; nil if it is over, or too far ahead.
+func (m *member) eagerLocked(seq uint64) *eager {
+	if seq < m.eagerFloor || seq > m.eagerFloor+ahead {
+		return nil
+	}
+	e := m.eagers[seq]
+	if e == nil {
+		e = &eager{items: make(map[int]item), arrived: make(map[int]time.Time), sent: make(map[string]int64), got: make(map[string]int64)}
+		m.eagers[seq] = e
+	}
+	if e.over {
+		return nil
+	}
+	return e
+}
+
+// settleLocked ends what is kept of operation seq: it has its result, or is planned.
+func (m *member) settleLocked(seq uint64) {
+	if e := m.eagerLocked(seq); e != nil {
+		*e = eager{over: true}
+	}
+	for m.eagers[m.eagerFloor] != nil && m.eagers[m.eagerFloor].over {
+		delete(m.eagers, m.eagerFloor)
+		m.eagerFloor++
+	}
+}
+
+// contributeLocked enters the item of a rank of this host, and returns what remains to be done
+// outside the lock.
+func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish func()) {
+	e := m.eagerLocked(ready.Seq)
+	if e == nil {
+		return func() {} // not before the operation of this rank has begun
+	}
+	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data})
+	return m.spreadLocked(e, ready.Seq, []int{rank})
+}
+
+// enterLocked enters one item for what terms say.
+func (m *member) enterLocked(e *eager, terms *message, it item) {
+	if e.terms == nil {
+		e.terms = &message{Seq: terms.Seq, Collective: terms.Collective, Root: terms.Root}
+	}
+	if e.terms.Collective != terms.Collective || e.terms.Root != terms.Root || !m.agrees(e, it) {
+		e.spoiled = true
+	}
+	e.items[it.rank] = it
+	e.arrived[it.rank] = time.Now()
+}
+
+// agrees is [coordinator.disagreement] for items.
+func (m *member) agrees(e *eager, it item) bool {
+	if e.terms.Collective != plan.Alltoall {
+		return len(it.rows) == 0 && !it.even
+	}
+	for _, o := range e.items {
+		if o.even && it.even {
+			return len(o.data) == len(it.data) // they agree among themselves
+		}
+	}
+	return true
+}
+
+// items takes what the member on host from has sent of a small operation, in a message of that
+// kind. The error says what is wrong with it.
+func (m *member) items(from string, msg *message) error {
+	items, err := readItems(msg.Part, len(m.roster))
+	if err != nil {
+		return err
+	}
+	host := slices.Index(m.hosts, from)
+	finish := func() {}
+	defer func() { finish() }() // after the unlock below
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if host < 0 || m.tree == nil {
+		return fmt.Errorf("host %s sent contributions before there was a tree", from)
+	}
+	if msg.Seq > m.eagerFloor+ahead {
+		return fmt.Errorf("host %s sent a contribution to operation %d, and %d is not over", from, msg.Seq, m.eagerFloor)
+	}
+	e := m.eagerLocked(msg.Seq)
+	if e == nil {
+		return nil // a second copy, which came by way of the coordinator
+	}
+	e.got[from] += payload(items)
+	var fresh []int
+	for _, it := range items {
+		at := m.at[it.rank]
+		if !m.mayTell(host, at) {
+			return fmt.Errorf("host %s sent a contribution of rank %d, which is not its to tell", from, it.rank)
+		}
+		if size := int64(len(it.data) + len(it.rows)); size > m.share(msg.Collective, it.rank == msg.Root) {
+			return fmt.Errorf("host %s sent a contribution of rank %d of %d bytes, more than travel with a call", from, it.rank, size)
+		}
+		if _, known := e.items[it.rank]; known || m.hosts[at] == m.g.cfg.Self {
+			continue
+		}
+		m.enterLocked(e, msg, it)
+		fresh = append(fresh, it.rank)
+	}
+	finish = m.spreadLocked(e, msg.Seq, fresh)
+	return nil
+}
+
+// mayTell reports whether host from tells this host of the ranks on host of: its own, those of its
+// site if it leads it, and all if it leads this host's.
+func (m *member) mayTell(from, of int) bool {
+	return from == of || m.tree.Leaders[of] == from || m.tree.Leaders[m.self] == from
+}
+
+// spreadLocked passes on what this host is to pass on, now that the items of the ranks fresh are
+// there. If none is missing, what it returns has the result made.
+func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func()) {
+	if e.spoiled || len(fresh) == 0 {
+		return func() {}
+	}
+	site := m.tree.Leaders[m.at[fresh[0]]] // all of one message are of one site, or this host does not lead
+	switch {
+	case m.tree.Leaders[m.self] != m.self:
+		if m.at[fresh[0]] == m.self && e.holds(m.own) {
+			m.sendItems(e, seq, m.own, []int{m.tree.Leaders[m.self]})
+		}
+	case site == m.self:
+		if ranks := m.siteRanks[site]; e.holds(ranks) {
+			m.sendItems(e, seq, ranks, m.leaders)
+			m.sendItems(e, seq, ranks, m.led)
+		}
+	default:
+		m.sendItems(e, seq, fresh, m.led)
+	}
+	o := m.ops[seq]
+	if len(e.items) < len(m.roster) || o == nil || o.running || m.ctx.Err() != nil {
+		return func() {}
+	}
+	o.running, o.inputs = true, nil
+	whole := *e
+	m.settleLocked(seq)
+	return func() { m.launch(o, func() { m.finishEager(o, &whole) }) }
+}
+
+// holds reports whether the items of all ranks are there.
+func (e *eager) holds(ranks []int) bool {
+	return !slices.ContainsFunc(ranks, func(r int) bool { _, ok := e.items[r]; return !ok })
+}
+
+// sendItems queues the items of ranks for hosts. The caller holds m.mu: nothing blocks.
+func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
+	if len(hosts) == 0 {
+		return
+	}
+	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root}
+	var bytes int64
+	for _, r := range ranks {
+		it := e.items[r]
+		msg.Part = appendItem(msg.Part, &it)
+		bytes += int64(len(it.data))
+	}
+	for _, h := range hosts {
+		e.sent[m.hosts[h]] += bytes
+		m.peers[h].send(msg)
+	}
+}
+
+// finishEager completes an operation for which the items of all ranks are here.
+func (m *member) finishEager(o *op, e *eager) {
+	res, err := m.gather(o.seq, e)
+	if err == nil {
+		res.info = Planned{Algorithm: "eager", Epoch: m.tree.Epoch, Bound: m.tree.Bound}
+		var begun time.Time
+		for r, at := range e.arrived { // the last call, as far as it can be told from here
+			if h := m.roster[r]; h != m.g.cfg.Self {
+				at = at.Add(-m.g.cfg.Latency(h))
+			}
+			if at.After(begun) {
+				begun = at
+			}
+		}
+		res.elapsed = max(0, time.Since(begun))
+		res.transfer = e.traffic()
+	} else {
+		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
+		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
+		if cause := context.Cause(m.ctx); cause != nil {
+			err = cause
+		}
+	}
+	m.mu.Lock()
+	o.result, o.err = res, err
+	m.mu.Unlock()
+	close(o.finished)
+}
+
+// traffic says what this host exchanged in the operation.
+func (e *eager) traffic() (t Transferred) {
+	hosts := make(map[string]*PeerTraffic)
+	at := func(h string) *PeerTraffic {
+		if hosts[h] == nil {
+			hosts[h] = &PeerTraffic{Host: h}
+		}
+		return hosts[h]
+	}
+	for h, n := range e.sent {
+		at(h).Sent = n
+		t.Sent += n
+	}
+	for h, n := range e.got {
+		at(h).Received = n
+		t.Received += n
+	}
+	for _, p := range hosts {
+		if p.Sent+p.Received > 0 {
+			t.Peers = append(t.Peers, *p)
+		}
+	}
+	slices.SortFunc(t.Peers, func(a, b PeerTraffic) int { return strings.Compare(a.Host, b.Host) })
+	return t
+}
+
+// gather makes the results of this host's ranks of all items.
+func (m *member) gather(seq uint64, e *eager) (*result, error) {
+	res := &result{views: make(map[int]view)}
+	n := len(m.roster)
+	fill := func(pieces [][]byte) (view, error) {
+		v := view{sizes: make([]int64, n)}
+		var total int64
+		for s, p := range pieces {
+			v.sizes[s] = int64(len(p))
+			total += int64(len(p))
+		}
+		buf, err := m.alloc(seq, total)
+		if err != nil {
+			return v, err
+		}
+		v.buf = buf
+		res.bufs = append(res.bufs, buf)
+		dst := buf.Bytes()
+		for _, p := range pieces {
+			dst = dst[copy(dst, p):]
+		}
+		return v, nil
+	}
+	pieces := make([][]byte, n)
+	if e.terms.Collective != plan.Alltoall {
+		for r := range pieces {
+			pieces[r] = e.items[r].data
+		}
+		if e.terms.Collective == Barrier {
+			for _, r := range m.own {
+				res.views[r] = view{}
+			}
+			return res, nil
+		}
+		v, err := fill(pieces)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range m.own {
+			res.views[r] = v
+		}
+		return res, nil
+	}
+	cut, err := e.cut(n)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range m.own {
+		for s := range pieces {
+			pieces[s] = cut[s][d]
+		}
+		v, err := fill(pieces)
+		if err != nil {
+			free(res.bufs)
+			return nil, err
+		}
+		res.views[d] = v
+	}
+	return res, nil
+}
+
+// cut returns the block from each rank to each rank of an alltoall among n.
+func (e *eager) cut(n int) ([][][]byte, error) {
+	blocks := make([][][]byte, n)
+	for s := range blocks {
+		it := e.items[s]
+		total, err := checkRow(it.rows, n)
+		if err != nil || total != int64(len(it.data)) {
+			return nil, fmt.Errorf("rank %d: %w", s, errRow)
+		}
+		sizes, err := readRows(it.rows, 1, n)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", s, err)
+		}
+		rest := it.data
+		for _, size := range sizes[0] {
+			blocks[s] = append(blocks[s], rest[:size])
+			rest = rest[size:]
+		}
+	}
+	return blocks, nil
+}

@@ -1,0 +1,207 @@
+package group
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// peerQueue is how many messages can wait for one host. Of an operation there is one for each
+// site at most, and of operations no more than [ahead].
+const peerQueue = 1024
+
+// A peer is another host of the group to which this one sends contributions. Its stream
+// carries them one way.
+type peer struct {
+	host  string
+	queue chan message
+	// full is closed when a message found no place: what is missing then can only be had again.
+	full chan struct{}
+}
+
+// send queues a message. The caller holds the member's lock.
+func (p *peer) send(msg message) {
+	select {
+	case p.queue <- msg:
+	default:
+		select {
+		case <-p.full:
+		default:
+			close(p.full)
+		}
+	}
+}
+
+// grow takes the group's tree, nil for none, and says which hosts this one sends to. The tree has
+// passed check.
+func (m *member) grow(t *Tree) {
+	m.at = places(m.roster, m.hosts)
+	m.self = slices.Index(m.hosts, m.g.cfg.Self)
+	m.peers, m.siteRanks = make(map[int]*peer), make(map[int][]int)
+	if m.tree = t; t == nil {
+		return
+	}
+	for r, h := range m.at {
+		m.siteRanks[t.Leaders[h]] = append(m.siteRanks[t.Leaders[h]], r)
+		if h == m.self {
+			m.own = append(m.own, r)
+		}
+	}
+	to := []int{t.Leaders[m.self]}
+	if t.Leaders[m.self] == m.self {
+		for h, l := range t.Leaders {
+			switch {
+			case h == m.self:
+			case l == m.self:
+				m.led = append(m.led, h)
+			case l == h:
+				m.leaders = append(m.leaders, h)
+			}
+		}
+		to = slices.Concat(m.leaders, m.led)
+	}
+	for _, h := range to {
+		m.peers[h] = &peer{host: m.hosts[h], queue: make(chan message, peerQueue), full: make(chan struct{})}
+	}
+}
+
+// feed sends what is queued for p until the group is over for this host, what is queued by then
+// included. What a stream that breaks had taken may be lost: it goes again by way of the
+// coordinator, as does all that follows.
+func (m *member) feed(p *peer) {
+	var log []message // sent, of the latest operations
+	c, err := m.openPeer(p.host)
+	if err != nil {
+		m.g.log.Debug("contributions go by way of the coordinator", "group", m.id, "peer", p.host, "err", err)
+	} else {
+		defer c.Close()
+		defer context.AfterFunc(m.ctx, c.Abort)() // a group that has failed waits for no window
+	}
+	deliver := func(msg message) {
+		if err != nil {
+			m.relay(p.host, msg)
+			return
+		}
+		if msg.Kind == kindItems {
+			// That this host sends for msg.Seq says that some rank has begun it, so that all
+			// are past msg.Seq-ahead, and have heard of what they needed for that.
+			log = slices.DeleteFunc(log, func(old message) bool { return old.Seq+2*ahead < msg.Seq })
+			log = append(log, msg)
+		}
+		if err = c.Send(msg); err == nil {
+			return
+		}
+		m.g.log.Debug("contributions go by way of the coordinator", "group", m.id, "peer", p.host, "err", err)
+		for _, old := range log {
+			m.relay(p.host, old)
+		}
+		log = nil
+	}
+	beat := time.NewTicker(beatPause)
+	defer beat.Stop()
+	for {
+		select {
+		case msg := <-p.queue:
+			deliver(msg)
+		case <-beat.C: // the connection would else end after a time without words
+			if err == nil {
+				deliver(message{Kind: kindBeat})
+			}
+		case <-p.full:
+			m.say(message{Kind: kindBroken, Cause: "contributions for host " + p.host + " found no place"})
+			return
+		case <-m.leaving:
+			for {
+				select {
+				case msg := <-p.queue:
+					deliver(msg)
+				default:
+					return
+				}
+			}
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *member) openPeer(host string) (conn, error) {
+	ctx, cancel := context.WithTimeout(m.ctx, attachTimeout)
+	defer cancel()
+	s, err := m.g.cfg.Open(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	c := newStreamConn(s)
+	if err := c.Send(message{Kind: kindPeer, Group: m.id}); err != nil {
+		c.Abort()
+		return nil, err
+	}
+	return c, nil
+}
+
+// relay sends a message for another member to the coordinator.
+func (m *member) relay(to string, msg message) {
+	if msg.Kind == kindItems {
+		msg.Kind, msg.Host = kindRelay, to
+		m.say(msg)
+	}
+}
+
+// servePeer reads what the member on host sends of small operations, until its stream or the
+// group ends.
+func (g *Groups) servePeer(host string, id ID, c conn) {
+	defer c.Abort()
+	m := g.awaitMember(id)
+	if m == nil {
+		return
+	}
+	defer context.AfterFunc(m.ctx, c.Abort)()
+	for {
+		msg, err := c.Recv()
+		switch {
+		case err != nil:
+			return // what is missing comes by way of the coordinator
+		case msg.Kind == kindBeat:
+		case msg.Kind == kindItems:
+			if err := m.items(host, &msg); err != nil {
+				m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
+				return
+			}
+		default:
+			m.say(message{Kind: kindBroken, Cause: "unexpected message " + string(msg.Kind) + " from the member on host " + host})
+			return
+		}
+	}
+}
+
+// awaitMember returns this host's member of a group. It may come later than what another
+// host sends, which has heard sooner that the group has formed. It is nil if it does not come, or
+// if too many wait.
+func (g *Groups) awaitMember(id ID) *member {
+	limit := time.NewTimer(attachTimeout)
+	defer limit.Stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.awaiting++
+	defer func() { g.awaiting-- }()
+	for {
+		m := g.members[id]
+		if m != nil || g.closed || g.awaiting > maxEarly {
+			return m
+		}
+		entered, late := g.entered, false
+		g.mu.Unlock()
+		select {
+		case <-entered:
+		case <-limit.C:
+			late = true
+		case <-g.ctx.Done():
+			late = true
+		}
+		g.mu.Lock()
+		if late {
+			return nil
+		}
+	}
+}

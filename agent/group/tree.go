@@ -1,0 +1,99 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Small operations ("eager", as MPI libraries call what needs no handshake) do not wait for the
+// coordinator's round trip. What each rank contributes travels with the call itself, over the
+// paths of a [Tree]: from each host to the leader of its site, from there, for all ranks of the
+// site at once, to the leaders of the other sites and to the hosts of its own, and from each
+// leader to its hosts. So the last rank's call reaches every rank after one way between sites
+// and two inside them. A host that has the contributions of all ranks has its result.
+//
+// Every rank tells the coordinator of its call as it always does, and says whether it was eager:
+// if all were, there is nothing to plan; if one was not, the operation is planned and started, and
+// no host has the contributions of all. So both sides decide the same from the same facts,
+// and nobody waits for the decision. Ranks that disagree fail the group as ever.
+//
+// What a broken stream between two members may have lost goes again, by way of the coordinator.
+
+// A Tree says how the contributions to small operations of a group travel. The directory of the
+// job makes it from one map, when all ranks have come, and all hosts get the same.
+type Tree struct {
+	// Leaders is the leader of each host's site: indices into the hosts. A leader leads itself.
+	Leaders []int `json:"leaders"`
+	// Limit bounds what all ranks contribute together to an operation that travels so, in bytes.
+	Limit int64 `json:"limit"`
+	// Bound is the least time that any small operation could take: the largest one-way delay
+	// between two hosts. 0 where unknown.
+	Bound time.Duration `json:"bound,omitempty"`
+	Epoch uint64        `json:"epoch,omitempty"` // of the map
+}
+
+// maxEager bounds Tree.Limit: what is kept of operations under way is a multiple of it.
+const maxEager = 64 << 10
+
+func (t *Tree) check(hosts int) error {
+	if len(t.Leaders) != hosts || t.Limit < 0 || t.Limit > maxEager || t.Bound < 0 {
+		return fmt.Errorf("tree with %d leaders for %d hosts, a limit of %d bytes and a bound of %v", len(t.Leaders), hosts, t.Limit, t.Bound)
+	}
+	for h, l := range t.Leaders {
+		if l < 0 || l >= hosts || t.Leaders[l] != l {
+			return fmt.Errorf("tree in which host %d is led by %d", h, l)
+		}
+	}
+	return nil
+}
+
+// treeOf returns the tree of a group, nil for none: then small operations are planned like others.
+func (g *Groups) treeOf(roster []string) *Tree {
+	if g.cfg.Tree == nil {
+		return nil
+	}
+	hosts := uniqueHosts(roster)
+	t := g.cfg.Tree(hosts)
+	t.Limit = min(t.Limit, maxEager)
+	if err := t.check(len(hosts)); err != nil {
+		g.log.Warn("small operations are planned like large ones", "err", err)
+		return nil
+	}
+	return &t
+}
+
+// relay hands on what the member on host from could not send to another itself.
+func (c *coordinator) relay(from string, m message) {
+	to := m.Host
+	if !slices.Contains(c.hosts, to) {
+		c.fail(&Failure{Kind: Internal, Rank: -1, Host: from, Cause: fmt.Sprintf("contributions for host %q, which is not of the group", bounded(to))})
+		return
+	}
+	m.Kind, m.Host = kindItems, from
+	switch b := c.boxes[to]; {
+	case c.gone[to]: // it has all that it needed
+	case b != nil:
+		b.send(m)
+	case len(c.parked) >= peerQueue:
+		c.hostLost(to, "its agent is not attached")
+	default:
+		c.parked = append(c.parked, parked{to, m})
+	}
+}
+
+// A parked message is for a host that has not attached yet.
+type parked struct {
+	to string
+	m  message
+}
+
+// unpark sends what has waited for host.
+func (c *coordinator) unpark(host string) {
+	c.parked = slices.DeleteFunc(c.parked, func(p parked) bool {
+		if p.to == host {
+			c.boxes[host].send(p.m)
+		}
+		return p.to == host
+	})
+}

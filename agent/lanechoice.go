@@ -1,0 +1,360 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// The kinds of lanes that carry the data of exchanges, and what an operator may choose.
+const (
+	LaneAuto = "auto"
+	LaneQUIC = "quic"
+	LaneTCP  = "tcp"
+)
+
+// LaneModes are the values of [Options.Lane].
+func LaneModes() []string { return []string{LaneAuto, LaneQUIC, LaneTCP} }
+
+const (
+	// lanRTT is the round trip below which a peer is near: TCP fills the path with its default
+	// windows and costs a quarter of QUIC's CPU time per byte. What is near stays so up to
+	// twice that.
+	lanRTT = 2 * time.Millisecond
+	// lossyShare is the loss from which on a single flow that slows down for each loss is far from
+	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s.
+	lossyShare = 0.001
+	// lossless is the congestion control that does not slow down for single losses.
+	lossless = "bbr"
+	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy way, and
+	// leastRates how many samples make a rate.
+	worse      = 0.8
+	leastRates = 3
+	// tcpPatience is how long a TCP connection may take, beside four round trips, before the data
+	// go over QUIC.
+	tcpPatience = 2 * time.Second
+	// A kind that failed is tried again after firstRetry, and then after twice as long each
+	// time, up to lastRetry.
+	firstRetry = time.Minute
+	lastRetry  = 16 * time.Minute
+)
+
+// A laneChoice says over what the data to one host go, and why.
+type laneChoice struct {
+	kind       string // LaneQUIC or LaneTCP
+	congestion string // of TCP; empty is the system's
+	why        string
+}
+
+// A way is what is known of the way to a host when a lane is chosen.
+type way struct {
+	listens bool          // the host takes TCP lanes
+	rtt     time.Duration // 0: not measured
+	loss    float64
+	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
+}
+
+// renoBytes is the K of K/(RTT·√p), what one flow of QUIC gets under random loss p; measured,
+// see configs/grids/paper-3site-loss.yaml.
+const renoBytes = 2500
+
+// heldByLoss says that loss explains what one flow gets. A flow that gets less than half of what
+// the loss lets through is held by something else, such as a limit for each flow, which one of TCP would meet
+// as well: several lanes help there.
+func (w way) heldByLoss() bool {
+	return w.loss >= lossyShare && float64(w.flow) >= renoBytes/(w.rtt.Seconds()*math.Sqrt(w.loss))/2
+}
+
+// A laneRecord is what experience says of one kind of lane to one host.
+type laneRecord struct {
+	err   string // of the newest failure; empty: none since the last success
+	retry time.Time
+	pause time.Duration
+
+	rate    netmap.BytesPerSec // smoothed, of what the network limited
+	samples int
+}
+
+// A laneHistory is what this host remembers of a peer.
+type laneHistory struct {
+	quic, tcp laneRecord
+	near      bool   // TCP was chosen because the host is near
+	last      string // kind that was opened last
+
+	held laneChoice // that was used last
+	used time.Time
+}
+
+// holds is how long a choice stays after it was used last, unless its kind fails. The engine asks for the
+// way once an exchange and for streams whenever one breaks: both must speak of the same kind.
+const holds = 10 * time.Second
+
+// failed notes that a lane could not be opened.
+func (r *laneRecord) failed(err error, now time.Time) {
+	r.pause = min(max(2*r.pause, firstRetry), lastRetry)
+	r.err, r.retry = fmt.Sprintf("%.200v", err), now.Add(r.pause)
+}
+
+func (r *laneRecord) worked() { r.err, r.pause = "", 0 }
+
+func (r *laneRecord) down(now time.Time) bool { return r.err != "" && now.Before(r.retry) }
+
+// seen takes the rate of a sample in.
+func (r *laneRecord) seen(rate netmap.BytesPerSec) {
+	if r.samples++; r.samples == 1 {
+		r.rate = rate
+	}
+	r.rate += (rate - r.rate) / 4
+}
+
+// chooseLane is the choice for one host. bbr says that the kernel offers lossless.
+func chooseLane(mode string, bbr bool, w way, h *laneHistory, now time.Time) laneChoice {
+	quic := func(why string, args ...any) laneChoice {
+		return laneChoice{kind: LaneQUIC, why: fmt.Sprintf(why, args...)}
+	}
+	h.near = w.rtt > 0 && (w.rtt < lanRTT || h.near && w.rtt < 2*lanRTT)
+	switch {
+	case mode == LaneQUIC:
+		return quic("chosen by the operator")
+	case !w.listens:
+		return quic("the host takes no TCP lanes")
+	case h.tcp.down(now):
+		return quic("TCP failed: %s", h.tcp.err)
+	case mode == LaneTCP && !h.near && bbr:
+		return laneChoice{kind: LaneTCP, congestion: lossless, why: "chosen by the operator"}
+	case mode == LaneTCP:
+		return laneChoice{kind: LaneTCP, why: "chosen by the operator"}
+	case h.near:
+		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("round trip of %v", w.rtt.Round(10*time.Microsecond))}
+	case h.quic.down(now):
+		return laneChoice{kind: LaneTCP, why: "QUIC failed: " + h.quic.err}
+	case w.rtt == 0:
+		return quic("round trip not measured")
+	case !w.heldByLoss():
+		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
+	case !bbr:
+		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)
+	}
+	q, t := h.quic, h.tcp
+	if q.samples >= leastRates && t.samples >= leastRates && float64(t.rate) < worse*float64(q.rate) {
+		return quic("loss of %.2g %%; measured %.3g Mbit/s, TCP with %s %.3g", 100*w.loss, q.rate.Mbps(), lossless, t.rate.Mbps())
+	}
+	why := fmt.Sprintf("loss of %.2g %%, for which %s does not slow down", 100*w.loss, lossless)
+	if t.samples >= leastRates {
+		why += fmt.Sprintf("; measured %.3g Mbit/s", t.rate.Mbps())
+	}
+	return laneChoice{kind: LaneTCP, congestion: lossless, why: why}
+}
+
+// A laneChooser opens the data streams of exchanges over the kind of lane that suits the peer.
+// Its methods may be called concurrently.
+type laneChooser struct {
+	mode string
+	bbr  bool
+	quic func(ctx context.Context, host string, n int) (exchange.Stream, error)
+	tcp  func(ctx context.Context, host, congestion string) (exchange.Stream, error)
+	way  func(host string) way
+	log  *slog.Logger
+
+	mu    sync.Mutex // guards peers
+	peers map[string]*laneHistory
+}
+
+// maxHistories bounds what is remembered of hosts that may have left.
+const maxHistories = 8192
+
+// history returns that of host. It needs l.mu.
+func (l *laneChooser) history(host string) *laneHistory {
+	h := l.peers[host]
+	if h == nil {
+		if l.peers == nil || len(l.peers) >= maxHistories {
+			l.peers = make(map[string]*laneHistory)
+		}
+		h = new(laneHistory)
+		l.peers[host] = h
+	}
+	return h
+}
+
+// choice is what a lane to host would be now, and what is known of the way.
+func (l *laneChooser) choice(host string) (laneChoice, way) {
+	w, now := l.way(host), time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.decide(host, w, now), w
+}
+
+// use is choice for who acts on it.
+func (l *laneChooser) use(host string) (laneChoice, way) {
+	w, now := l.way(host), time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, h := l.decide(host, w, now), l.history(host)
+	h.held, h.used = c, now
+	return c, w
+}
+
+// decide needs l.mu.
+func (l *laneChooser) decide(host string, w way, now time.Time) laneChoice {
+	h := l.history(host)
+	if h.held.kind != "" && now.Sub(h.used) < holds && !h.of(h.held.kind).down(now) {
+		return h.held
+	}
+	return chooseLane(l.mode, l.bbr, w, h, now)
+}
+
+// of returns the record of a kind.
+func (h *laneHistory) of(kind string) *laneRecord {
+	if kind == LaneTCP {
+		return &h.tcp
+	}
+	return &h.quic
+}
+
+// open is [exchange.Config.Open].
+func (l *laneChooser) open(ctx context.Context, host string, n int) (exchange.Stream, error) {
+	c, w := l.use(host)
+	s, err := l.openOver(ctx, c, w, host, n)
+	if err == nil || ctx.Err() != nil {
+		return s, err
+	}
+	second, w := l.use(host)
+	if second.kind == c.kind {
+		return nil, err
+	}
+	return l.openOver(ctx, second, w, host, n)
+}
+
+func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host string, n int) (s exchange.Stream, err error) {
+	if c.kind == LaneTCP {
+		limit := tcpPatience + 4*w.rtt
+		short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection within %v", limit))
+		s, err = l.tcp(short, host, c.congestion)
+		cancel()
+	} else {
+		s, err = l.quic(ctx, host, n)
+	}
+	if ctx.Err() != nil && err != nil {
+		return nil, err // says nothing of the way
+	}
+	l.mu.Lock()
+	h := l.history(host)
+	r := h.of(c.kind)
+	if err != nil {
+		r.failed(err, time.Now())
+	} else {
+		r.worked()
+	}
+	news := h.last != c.kind
+	h.last = c.kind
+	l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.log.Debug("no data lane", "peer", host, "kind", c.kind, "err", err)
+		return nil, err
+	case news:
+		l.log.Info("data lanes", "peer", host, "kind", c.kind, "congestion", c.congestion, "why", c.why)
+	}
+	return s, nil
+}
+
+// observe takes what a lane has carried. It returns false for one over TCP: the map tells what
+// QUIC's flows get, by which probes are held to account.
+func (l *laneChooser) observe(s exchange.Sample) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.history(s.Peer)
+	h.used = time.Now()
+	if s.Limit == exchange.Network {
+		h.of(h.last).seen(s.Rate() * netmap.BytesPerSec(max(s.PeerLanes, 1)))
+	}
+	return h.last != LaneTCP
+}
+
+// openLanes makes the chooser. The endpoint and the members are there already.
+func (a *Agent) openLanes() {
+	a.lanes = &laneChooser{
+		mode: a.opts.Lane, bbr: lane.HasCongestionControl(lossless), log: a.log,
+		quic: exchange.OpenOver(a.endpoint),
+		tcp: func(ctx context.Context, host, congestion string) (exchange.Stream, error) {
+			s, err := a.endpoint.OpenTCP(ctx, host, congestion, lane.StreamData)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		way: func(host string) way {
+			m, _ := a.members.Member(host)
+			e, _ := a.knownEstimate(a.name, host)
+			w := way{listens: m.TCP && a.dialsTCP}
+			if e.Has(netmap.FieldLatency) {
+				w.rtt = max(2*e.Latency, 1)
+			}
+			if e.Has(netmap.FieldLoss) {
+				w.loss = e.Loss
+			} else if w.rtt >= lanRTT {
+				w.loss = a.likelyLoss(host)
+			}
+			if e.Has(netmap.FieldBandwidth) {
+				w.flow = e.Bandwidth
+			}
+			return w
+		},
+	}
+}
+
+// maxLike is how many like pairs are asked for what is not known of one.
+const maxLike = 64
+
+// likelyLoss is the middle of the losses known of the way from hosts of this site to host, and from this
+// host to others of that site; 0 if there are none.
+func (a *Agent) likelyLoss(host string) float64 {
+	sites := a.sites()
+	here, there := sites[a.name], sites[host]
+	if here == "" || there == "" || here == there {
+		return 0
+	}
+	var known []float64
+	ask := func(from, to string) {
+		if e, ok := a.knownEstimate(from, to); ok && e.Has(netmap.FieldLoss) && len(known) < maxLike {
+			known = append(known, e.Loss)
+		}
+	}
+	for other, site := range sites {
+		switch {
+		case site == here && other != a.name:
+			ask(other, host)
+		case site == there && other != host:
+			ask(a.name, other)
+		}
+	}
+	if len(known) == 0 {
+		return 0
+	}
+	slices.Sort(known)
+	return known[(len(known)-1)/2]
+}
+
+// laneStates tells of all live hosts, by name.
+func (a *Agent) laneStates() []*apiv1.LaneStatus {
+	hosts := a.others()
+	out := make([]*apiv1.LaneStatus, len(hosts))
+	for i, host := range hosts {
+		c, _ := a.lanes.choice(host)
+		t := a.endpoint.TCPTraffic(host)
+		out[i] = &apiv1.LaneStatus{
+			Host: host, Kind: c.kind, Congestion: c.congestion, Why: c.why,
+			TcpSentBytes: t.Sent, TcpReceivedBytes: t.Received, TcpConnections: uint32(t.Conns),
+		}
+	}
+	return out
+}

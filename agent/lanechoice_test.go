@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// TestChooseLane goes through the reasons, in the order in which they count.
+func TestChooseLane(t *testing.T) {
+	now := time.Now()
+	failed := laneRecord{err: "refused", retry: now.Add(time.Second)}
+	slow, fast := laneRecord{rate: 1 * netmap.Mbps, samples: 3}, laneRecord{rate: 2 * netmap.Mbps, samples: 3}
+	near, far := way{listens: true, rtt: time.Millisecond}, way{listens: true, rtt: 100 * time.Millisecond}
+	lossy := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps} // as the loss lets it
+	held := lossy
+	held.flow = 0.5 * netmap.Mbps
+	for _, c := range []struct {
+		name, mode string
+		noBBR      bool
+		way        way
+		history    laneHistory
+		want, why  string
+	}{
+		{"quic is forced", LaneQUIC, false, near, laneHistory{}, "quic", "operator"},
+		{"tcp is forced", LaneTCP, false, far, laneHistory{}, "tcp/bbr", "operator"},
+		{"tcp is forced, and the kernel has no bbr", LaneTCP, true, far, laneHistory{}, "tcp", "operator"},
+		{"tcp is forced, and the host is near", LaneTCP, false, near, laneHistory{}, "tcp", "operator"},
+		{"forced, and nobody listens", LaneTCP, false, way{rtt: time.Millisecond}, laneHistory{}, "quic", "takes no TCP"},
+		{"forced, and failed", LaneTCP, false, far, laneHistory{tcp: failed}, "quic", "TCP failed: refused"},
+		{"near", LaneAuto, false, near, laneHistory{}, "tcp", "round trip of 1ms"},
+		{"near, and nobody listens", LaneAuto, false, way{rtt: time.Millisecond}, laneHistory{}, "quic", "takes no TCP"},
+		{"near, and TCP failed", LaneAuto, false, near, laneHistory{tcp: failed}, "quic", "TCP failed"},
+		{"near, and both failed", LaneAuto, false, near, laneHistory{tcp: failed, quic: failed}, "quic", "TCP failed"},
+		{"near, and TCP may be tried again", LaneAuto, false, near, laneHistory{tcp: laneRecord{err: "refused", retry: now}}, "tcp", "round trip"},
+		{"stays near", LaneAuto, false, way{listens: true, rtt: 3 * time.Millisecond}, laneHistory{near: true}, "tcp", "round trip of 3ms"},
+		{"was never near", LaneAuto, false, way{listens: true, rtt: 3 * time.Millisecond}, laneHistory{}, "quic", "round trip of 3ms"},
+		{"not measured", LaneAuto, false, way{listens: true}, laneHistory{}, "quic", "not measured"},
+		{"not measured, and QUIC failed", LaneAuto, false, way{listens: true}, laneHistory{quic: failed}, "tcp", "QUIC failed"},
+		{"far", LaneAuto, false, far, laneHistory{}, "quic", "round trip of 100ms"},
+		{"far, and QUIC failed", LaneAuto, false, far, laneHistory{quic: failed}, "tcp", "QUIC failed"},
+		{"lossy", LaneAuto, false, lossy, laneHistory{}, "tcp/bbr", "loss of 1 %"},
+		{"lossy, but each flow is held to less", LaneAuto, false, held, laneHistory{}, "quic", "round trip of 100ms"},
+		{"lossy without bbr", LaneAuto, true, lossy, laneHistory{}, "quic", "no bbr"},
+		{"lossy, and measured better", LaneAuto, false, lossy, laneHistory{quic: slow, tcp: fast}, "tcp/bbr", "measured 2 Mbit/s"},
+		{"lossy, and measured worse", LaneAuto, false, lossy, laneHistory{quic: fast, tcp: slow}, "quic", "measured 2 Mbit/s, TCP with bbr 1"},
+		{"lossy, and hardly measured", LaneAuto, false, lossy, laneHistory{quic: fast, tcp: laneRecord{rate: 1, samples: 2}}, "tcp/bbr", "loss of 1 %"},
+	} {
+		got := chooseLane(c.mode, !c.noBBR, c.way, &c.history, now)
+		kind := got.kind
+		if got.congestion != "" {
+			kind += "/" + got.congestion
+		}
+		if kind != c.want || !strings.Contains(got.why, c.why) {
+			t.Errorf("%s: %s (%s), want %s (%s)", c.name, kind, got.why, c.want, c.why)
+		}
+	}
+}
+
+// TestLaneChooserFallsBack: a kind that fails is passed over at once, tried again later, and later each time.
+func TestLaneChooserFallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tried []string
+		tcpErr, quicErr := errors.New("refused"), error(nil)
+		l := &laneChooser{
+			mode: LaneAuto, log: slog.New(slog.DiscardHandler),
+			quic: func(context.Context, string, int) (exchange.Stream, error) {
+				tried = append(tried, "quic")
+				return nil, quicErr
+			},
+			tcp: func(ctx context.Context, _, _ string) (exchange.Stream, error) {
+				tried = append(tried, "tcp")
+				if tcpErr == nil {
+					<-ctx.Done() // a firewall that drops
+					return nil, context.Cause(ctx)
+				}
+				return nil, tcpErr
+			},
+			way: func(string) way { return way{listens: true, rtt: time.Millisecond} },
+		}
+		want := func(err error, words string) {
+			t.Helper()
+			tried = nil
+			if _, got := l.open(t.Context(), "b", 0); !errors.Is(got, err) {
+				t.Errorf("at %v: error %v, want %v", time.Now(), got, err)
+			}
+			if got := strings.Join(tried, " "); got != words {
+				t.Errorf("at %v: tried %s, want %s", time.Now(), got, words)
+			}
+		}
+		want(nil, "tcp quic")
+		want(nil, "quic")
+		time.Sleep(firstRetry)
+		began := time.Now()
+		tcpErr = nil
+		want(nil, "tcp quic")
+		if d := time.Since(began); d < tcpPatience || d > 2*tcpPatience {
+			t.Errorf("TCP was given %v, want %v", d, tcpPatience)
+		}
+		time.Sleep(firstRetry + time.Second)
+		want(nil, "quic")
+		time.Sleep(firstRetry)
+		tcpErr, quicErr = errors.New("refused"), errors.New("no answer")
+		want(quicErr, "tcp quic") // both are down: nothing else is left to try
+		want(quicErr, "quic")
+		// What was chosen stays while it is in use, whatever is measured meanwhile.
+		l.peers, tcpErr, quicErr = nil, errors.New("refused"), nil
+		l.way = func(string) way { return way{listens: true, rtt: 50 * time.Millisecond} }
+		want(nil, "quic")
+		l.way = func(string) way { return way{listens: true, rtt: time.Millisecond} }
+		for range 5 {
+			time.Sleep(holds - time.Second)
+			want(nil, "quic")
+		}
+		time.Sleep(holds)
+		want(nil, "tcp quic")
+		// A call that was given up says nothing of the way.
+		l.way = func(string) way { return way{listens: true, rtt: 50 * time.Millisecond} }
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if l.open(ctx, "c", 0); l.peers["c"].quic.err != "" {
+			t.Error("an open that was cancelled counts as a failure of QUIC")
+		}
+	})
+}
+
+// TestLaneKinds runs exchanges of two hosts over loopback and looks where the bytes went.
+func TestLaneKinds(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want string // kind that a chooses
+	}{
+		{"", "", LaneTCP}, {LaneQUIC, "", LaneQUIC}, {"", LaneQUIC, LaneQUIC}, {LaneTCP, LaneTCP, LaneTCP},
+	} {
+		t.Run(fmt.Sprintf("%s-%s", c.a, c.b), func(t *testing.T) {
+			t.Parallel()
+			first := newCluster(t, "a")
+			a := startHost(t, first, func(o *Options) { o.Lane = c.a })
+			b := startHost(t, admit(t, first, "b"), func(o *Options) { o.Lane = c.b }, a)
+			waitMembers(t, a, b)
+			eventually(t, 30*time.Second, "lane to b", func() error {
+				if got, w := a.lanes.choice("b"); got.kind != c.want || w.rtt == 0 {
+					return fmt.Errorf("over %s: %s", got.kind, got.why)
+				}
+				if got, w := b.lanes.choice("a"); got.kind != c.want || w.rtt == 0 {
+					return fmt.Errorf("back over %s: %s", got.kind, got.why)
+				}
+				return nil
+			})
+			blocks := randomBlocks(7, 300_000, 400_000)
+			for r, g := range gather(t, "job", []*testHost{a, b}, blocks, client.Options{}) {
+				if g.err != nil || !bytes.Equal(g.data, bytes.Join(blocks, nil)) {
+					t.Errorf("rank %d: %d bytes, %v", r, len(g.data), g.err)
+				}
+			}
+			over := a.endpoint.TCPTraffic("b")
+			if c.want == LaneTCP && (over.Sent < 300_000 || over.Received < 400_000 || over.Conns == 0) {
+				t.Errorf("%+v went over TCP, want all", over)
+			}
+			if c.want == LaneQUIC && over != (a.endpoint.TCPTraffic("nobody")) {
+				t.Errorf("%+v went over TCP, want nothing", over)
+			}
+		})
+	}
+}

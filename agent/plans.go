@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// plans are the plans that this agent has made as a coordinator and keeps, and what it has learnt from
+// how they went.
+type plans struct {
+	cache      planner.Cache
+	experience planner.Experience
+
+	slot sync.Mutex // held while this host takes part in a tuning run
+
+	mu      sync.Mutex // guards running and tuning; nothing blocks while it is held
+	running map[exchange.ID]*running
+	tuning  map[group.ID]func(outcome) // who wants to know of each operation of a group
+}
+
+// A running operation was planned here, and its end has not been heard of.
+type running struct {
+	class     planner.Class
+	algorithm string
+	forecast  float64 // seconds, not corrected
+	begun     time.Time
+	given     time.Time // when its end is given up: nobody tells of operations that fail
+	shared    bool      // another one ran at the same time
+}
+
+// An outcome is how an operation went that was planned here.
+type outcome struct {
+	class              planner.Class
+	algorithm          string
+	forecast, achieved float64 // seconds
+}
+
+const (
+	// maxRunning bounds the operations whose end is awaited.
+	maxRunning = 1024
+	// patience is after how many times its forecast an operation counts as failed, and leastPatience the least.
+	patience      = 20
+	leastPatience = time.Minute
+)
+
+// factor returns the corrections as of now.
+func (s *plans) factor(now time.Time) func(planner.Class, string) float64 {
+	return func(c planner.Class, algorithm string) float64 { return s.experience.Factor(c, algorithm, now) }
+}
+
+// planKept returns the parts of a plan that is kept for r, stamped with the exchange's id.
+func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]byte, group.Planned, bool) {
+	if r.Plan != nil {
+		return nil, group.Planned{}, false
+	}
+	p, err := problemOf(r)
+	if err != nil {
+		return nil, group.Planned{}, false // decide says what is wrong
+	}
+	factor := a.plans.factor(now)
+	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, planner.Checks{
+		Shape: a.shapeName(),
+		Moved: func(k *planner.Kept) string {
+			snap := a.snapshotOf(r.Hosts)
+			if err := complete(snap); err != nil {
+				return err.Error()
+			}
+			return k.Basis.Moved(snap)
+		},
+		Outdone: func(k *planner.Kept) string {
+			if r.Algorithm != "" {
+				return "" // it was asked for
+			}
+			return k.Selection.Outdone(func(name string) float64 { return factor(k.Selection.Class, name) })
+		},
+	})
+	if !ok || len(kept.Parts) != len(r.Hosts) {
+		return nil, group.Planned{}, false
+	}
+	parts := make([][]byte, len(kept.Parts))
+	for i, part := range kept.Parts {
+		if parts[i], err = exchange.Restamp(part, id); err != nil {
+			return nil, group.Planned{}, false
+		}
+	}
+	s := &kept.Selection
+	a.plans.begin(id, s.Class, s.Algorithm, s.Forecast, now)
+	return parts, group.Planned{
+		Algorithm: s.Algorithm, Epoch: kept.MapEpoch, Bound: seconds(s.Bound), Cached: true, Reason: s.Reason,
+		Predicted: seconds(s.Forecast * factor(s.Class, s.Algorithm)),
+	}, true
+}
+
+// keep keeps a plan that has been made for r, and awaits the end of the operation id.
+func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte, snap *netmap.Snapshot, now time.Time) {
+	p, err := problemOf(r)
+	if err != nil {
+		return // it was planned, so it cannot be
+	}
+	s := d.selection
+	a.plans.begin(id, d.class, s.Algorithm.Name, s.Taken.Forecast, now)
+	a.plans.cache.Keep(planner.KeyOf(r.Hosts, p, r.Algorithm), &planner.Kept{
+		Collective: r.Collective, Asked: r.Algorithm, Hosts: len(r.Hosts), Bytes: p.LargestBlock(),
+		Selection: planner.Summary{
+			Algorithm: s.Algorithm.Name, Class: d.class, Bound: s.Bound.Seconds, Forecast: s.Taken.Forecast,
+			Reason: d.info.Reason, Candidates: s.Candidates,
+		},
+		Parts: parts, Basis: planner.BasisOf(snap), Shape: a.shapeName(), MapEpoch: snap.Epoch(),
+	}, now)
+}
+
+// shapeName names the pool tree and the declared switch trees that plans stand on.
+func (a *Agent) shapeName() string {
+	h := fnv.New64a()
+	trees, _ := a.switches.current()
+	names := make([]string, 0, len(trees))
+	for _, t := range trees {
+		names = append(names, fmt.Sprint(t.Topology.Hosts()))
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		h.Write([]byte(n))
+	}
+	return fmt.Sprintf("pool tree %d and %d switch trees (%04x)", a.pools.current().tree.Epoch, len(trees), h.Sum64()&0xffff)
+}
+
+// begin notes that an operation has been planned.
+func (s *plans) begin(id exchange.ID, c planner.Class, algorithm string, forecast float64, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shared := false
+	for other, r := range s.running {
+		if now.After(r.given) {
+			delete(s.running, other)
+			continue
+		}
+		r.shared, shared = true, true
+	}
+	if s.running == nil {
+		s.running = make(map[exchange.ID]*running)
+	}
+	if len(s.running) >= maxRunning {
+		return
+	}
+	s.running[id] = &running{
+		class: c, algorithm: algorithm, forecast: forecast, begun: now, shared: shared,
+		given: now.Add(max(leastPatience, seconds(patience*forecast))),
+	}
+}
+
+// finished takes the end of an operation that was planned here: group.Config.Finished. What ran beside
+// another operation teaches nothing: both shared the links.
+func (a *Agent) finished(f group.Finished) {
+	s := &a.plans
+	now := time.Now()
+	s.mu.Lock()
+	id := exchangeID(f.Group, f.Seq)
+	r := s.running[id]
+	delete(s.running, id)
+	tell := s.tuning[f.Group]
+	s.mu.Unlock()
+	if r == nil || r.algorithm != f.Algorithm {
+		return
+	}
+	o := outcome{class: r.class, algorithm: r.algorithm, forecast: r.forecast, achieved: f.Elapsed.Seconds()}
+	switch {
+	case tell != nil:
+		tell(o)
+	case !r.shared:
+		s.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, false, now)
+	}
+}

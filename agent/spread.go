@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// leastEager is what all ranks may contribute together to an operation that travels with its call
+// whatever the map says: less than a packet's worth a host, where even slow links lose nothing.
+const leastEager = 1 << 10
+
+// tree says how small operations over hosts travel: group.Config.Tree.
+//
+// Hosts are led by the first of their site's: sites are what is near. To wait for the
+// coordinator's plan costs a round trip to the farthest host; so long may the bytes take that
+// travel at once and not by the best schedule.
+func (a *Agent) tree(hosts []string) group.Tree {
+	snap := a.snapshotOf(hosts)
+	t := group.Tree{Leaders: leaders(snap), Epoch: snap.Epoch()}
+	var far, from time.Duration // between any two, and to or from the coordinator
+	const coordinator = 0
+	for i := range hosts {
+		for j := range hosts {
+			e := snap.Estimate(i, j)
+			if i == j || !e.Has(netmap.FieldLatency) {
+				continue
+			}
+			far = max(far, e.Latency)
+			if i == coordinator || j == coordinator {
+				from = max(from, e.Latency)
+			}
+		}
+	}
+	t.Bound = far
+	t.Limit = eagerLimit(snap, t.Leaders, 2*from)
+	return t
+}
+
+// leaders returns the first host of each host's site.
+func leaders(snap *netmap.Snapshot) []int {
+	out := make([]int, snap.N())
+	first := make(map[string]int)
+	for i, h := range snap.Hosts() {
+		if _, ok := first[h.Site]; !ok {
+			first[h.Site] = i
+		}
+		out[i] = first[h.Site]
+	}
+	return out
+}
+
+// eagerLimit returns how many bytes every leader can send to all of its hosts, and to each other
+// leader, within the time saved.
+func eagerLimit(snap *netmap.Snapshot, leaders []int, saved time.Duration) int64 {
+	led := make(map[int]float64)
+	for i, l := range leaders {
+		if i != l {
+			led[l]++
+		}
+	}
+	limit := float64(leastEager << 6)
+	for i, l := range leaders {
+		for j, m := range leaders {
+			copies := 1.0
+			switch {
+			case i == j || l != i: // it sends to its leader only
+				continue
+			case m == i:
+				copies = led[i]
+			case m != j:
+				continue
+			}
+			if e := snap.Estimate(i, j); e.Has(netmap.FieldBandwidth) {
+				limit = min(limit, float64(e.Bandwidth)*saved.Seconds()/copies)
+			} else {
+				limit = 0
+			}
+		}
+	}
+	return max(leastEager, int64(limit))
+}

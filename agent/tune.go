@@ -1,0 +1,413 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/planner"
+)
+
+// A tuning run measures what planning can only predict: for each collective and size it runs all
+// algorithms that may be the fastest, in turn, over the live grid, and remembers how long each took. It is
+// the automatic tuning of Faraj & Yuan, "Automatic Generation and Tuning of MPI Collective Communication
+// Routines" (ICS 2005), with candidates from the planner's table.
+//
+// The host that was asked is rank 0 and so the coordinator; it asks the agents of all others to run a rank
+// each, over a stream of its own, and ends them by ending the stream.
+
+// What a run may ask of other hosts.
+const (
+	tuneWithin   = 4       // candidates take at most so many times as long as the best is expected to
+	maxTuneOps   = 4096    // operations of one run
+	maxTuneHosts = 1024    // ranks of one run
+	maxTuneBytes = 1 << 30 // of what a rank gets in one operation
+	maxTuneOrder = 1 << 20 // bytes of an order on the wire
+	tuneForming  = 30 * time.Second
+	tuneNews     = 10 * time.Second // for the ends of an operation to be told of, once this host has come to its own
+)
+
+// defaultTuneSizes are measured where none are asked for: bytes of a block.
+var defaultTuneSizes = []uint64{1 << 10, 64 << 10, 1 << 20}
+
+// A tuneOp is one operation of a run.
+type tuneOp struct {
+	Collective plan.Collective `json:"collective"`
+	Algorithm  string          `json:"algorithm"`
+	Bytes      int64           `json:"bytes"` // of a block
+}
+
+// A tuneOrder asks an agent to run a rank.
+type tuneOrder struct {
+	Job   string   `json:"job"`
+	Rank  int      `json:"rank"`
+	Ranks int      `json:"ranks"`
+	Ops   []tuneOp `json:"ops"`
+}
+
+// check refuses what no run asks for.
+func (o *tuneOrder) check() error {
+	if o.Job == "" || len(o.Job) > 64 || o.Ranks < 2 || o.Ranks > maxTuneHosts || o.Rank < 0 || o.Rank >= o.Ranks {
+		return fmt.Errorf("rank %d of %d of job %.64q: want up to %d ranks", o.Rank, o.Ranks, o.Job, maxTuneHosts)
+	}
+	if len(o.Ops) == 0 || len(o.Ops) > maxTuneOps {
+		return fmt.Errorf("%d operations: want 1 to %d", len(o.Ops), maxTuneOps)
+	}
+	for i, op := range o.Ops {
+		if op.Bytes < 0 || op.Bytes > maxTuneBytes/int64(o.Ranks) {
+			return fmt.Errorf("operation %d: blocks of %d bytes: each of %d ranks may get %d in all", i, op.Bytes, o.Ranks, maxTuneBytes)
+		}
+		if op.Collective != plan.Allgather && op.Collective != plan.Alltoall {
+			return fmt.Errorf("operation %d: no collective %.16q", i, op.Collective)
+		}
+		if _, err := planner.Named(op.Collective, op.Algorithm); err != nil {
+			return fmt.Errorf("operation %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// parseTuneOrder reads an order.
+func parseTuneOrder(data []byte) (*tuneOrder, error) {
+	var o tuneOrder
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, err
+	}
+	return &o, o.check()
+}
+
+// errTuning is that a host takes part in one run at a time.
+var errTuning = errors.New("another tuning run is under way on this host")
+
+// serveTune runs a rank for the agent that asks for it, until it is done or the stream ends.
+func (a *Agent) serveTune(ctx context.Context, s *lane.Stream) {
+	defer s.Abort()
+	say := func(err error) {
+		text := ""
+		if err != nil {
+			text = err.Error()
+			text = text[:min(len(text), 512)]
+		}
+		if json.NewEncoder(s).Encode(tuneWord{Err: text}) == nil {
+			s.Close()
+			s.SetReadDeadline(time.Now().Add(tuneNews))
+			io.Copy(io.Discard, io.LimitReader(s, 1)) // until the other side has it
+		}
+	}
+	if err := s.SetReadDeadline(time.Now().Add(tuneNews)); err != nil {
+		return
+	}
+	line, err := readLine(s, maxTuneOrder)
+	if err != nil {
+		return
+	}
+	order, err := parseTuneOrder(line)
+	if err != nil {
+		say(err)
+		return
+	}
+	if !a.plans.slot.TryLock() {
+		say(errTuning)
+		return
+	}
+	defer a.plans.slot.Unlock()
+	s.SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gone := inBackground(func() error { // nothing more is said: what comes is the end
+		io.Copy(io.Discard, io.LimitReader(s, 1))
+		cancel(fmt.Errorf("%s has ended the tuning run", s.Peer.Name))
+		return nil
+	})
+	err = a.tuneRank(ctx, order, nil)
+	select {
+	case <-gone.done:
+	default:
+		say(err)
+		s.Abort()
+		<-gone.done
+	}
+}
+
+// A tuneWord is what a rank says at its end.
+type tuneWord struct {
+	Err string `json:"err,omitempty"`
+}
+
+// readLine reads up to a newline, byte by byte at most limit.
+func readLine(r io.Reader, limit int) ([]byte, error) {
+	var line []byte
+	buf := make([]byte, 1)
+	for len(line) < limit {
+		if _, err := io.ReadFull(r, buf); err != nil {
+			return nil, err
+		}
+		if buf[0] == '\n' {
+			return line, nil
+		}
+		line = append(line, buf[0])
+	}
+	return nil, fmt.Errorf("an order of more than %d bytes", limit)
+}
+
+// tuneRank joins and runs the operations of order. after, if not nil, is told of each that is over, and
+// what its coordinator, this host, has heard of its end.
+func (a *Agent) tuneRank(ctx context.Context, order *tuneOrder, after func(i int, res *group.Result, o outcome) error) error {
+	rank, err := a.groups.Join(ctx, order.Job, order.Rank, order.Ranks, group.JoinOptions{Limit: tuneForming})
+	if err != nil {
+		return err
+	}
+	defer rank.Leave("the tuning run has ended")
+	outcomes := make(chan outcome, 1)
+	if after != nil {
+		defer a.plans.watch(rank.Group(), outcomes)()
+	}
+	for i, op := range order.Ops {
+		var res *group.Result
+		wish := group.Wish{Algorithm: op.Algorithm}
+		if op.Collective == plan.Alltoall {
+			res, err = rank.Alltoall(ctx, zeros(op.Bytes*int64(order.Ranks)), nil, wish)
+		} else {
+			res, err = rank.Allgather(ctx, zeros(op.Bytes), wish)
+		}
+		if err != nil {
+			return err
+		}
+		if after != nil {
+			var o outcome
+			select {
+			case o = <-outcomes:
+				err = after(i, res, o)
+			case <-time.After(tuneNews):
+				err = errors.New("the other hosts do not tell of the end of an operation")
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		res.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zeros is so many bytes to contribute. Nobody compresses, so they are as good as any.
+type zeros int64
+
+func (z zeros) Size() int64 { return int64(z) }
+
+func (z zeros) CopyTo(dst []byte) error {
+	clear(dst)
+	return nil
+}
+
+// watch hands the ends of the operations of a group to outcomes, which has room for one, until it is called off.
+func (s *plans) watch(id group.ID, outcomes chan<- outcome) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tuning == nil {
+		s.tuning = make(map[group.ID]func(outcome))
+	}
+	s.tuning[id] = func(o outcome) {
+		select {
+		case outcomes <- o:
+		default: // nobody has waited for the last one
+		}
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.tuning, id)
+	}
+}
+
+// A tuneRun is one run at the host that was asked for it.
+type tuneRun struct {
+	a          *Agent
+	hosts      []string // this one first
+	iterations int
+	steps      []tuneStep
+	say        func(*apiv1.TuneEvent) error
+}
+
+// A tuneStep is one collective and size.
+type tuneStep struct {
+	collective plan.Collective
+	bytes      int64
+	bound      float64
+	rivals     []planner.Candidate
+	times      map[string][]float64 // by algorithm
+}
+
+// ops returns the operations of the run: of each size one to warm up, and then all rivals in turn, so that
+// none of them has the better minute.
+func (t *tuneRun) ops() (ops []tuneOp, step []int) {
+	for k, s := range t.steps {
+		add := func(name string) {
+			ops, step = append(ops, tuneOp{s.collective, name, s.bytes}), append(step, k)
+		}
+		add(s.rivals[0].Algorithm)
+		for range t.iterations {
+			for _, c := range s.rivals {
+				add(c.Algorithm)
+			}
+		}
+	}
+	return ops, step
+}
+
+// run measures and tells. It returns once all that it started has ended.
+func (t *tuneRun) run(ctx context.Context) error {
+	if !t.a.plans.slot.TryLock() {
+		return errTuning
+	}
+	defer t.a.plans.slot.Unlock()
+	ops, step := t.ops()
+	order := tuneOrder{Job: "tune-" + rand.Text(), Ranks: len(t.hosts), Ops: ops}
+	if err := order.check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ranks, ctx := errgroup.WithContext(ctx)
+	for r, host := range t.hosts[1:] {
+		ranks.Go(func() error {
+			if err := t.a.orderRank(ctx, host, order, r+1); err != nil {
+				return fmt.Errorf("host %s: %w", host, err)
+			}
+			return nil
+		})
+	}
+	ranks.Go(func() error {
+		last := -1
+		return t.a.tuneRank(ctx, &order, func(i int, res *group.Result, o outcome) error {
+			s := &t.steps[step[i]]
+			warm := step[i] != last
+			last = step[i]
+			s.bound = res.Report.Bound.Seconds()
+			if !warm {
+				s.times[o.algorithm] = append(s.times[o.algorithm], o.achieved)
+				t.a.plans.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, true, time.Now())
+			}
+			if err := t.say(&apiv1.TuneEvent{Event: &apiv1.TuneEvent_Progress{Progress: &apiv1.TuneProgress{
+				Done: uint32(i + 1), Total: uint32(len(ops)), Step: fmt.Sprintf("%s by %s", s.collective, o.algorithm),
+			}}}); err != nil {
+				return err
+			}
+			if i+1 == len(ops) || step[i+1] != step[i] {
+				return t.rows(s)
+			}
+			return nil
+		})
+	})
+	return ranks.Wait()
+}
+
+// rows tells what came of one collective and size, the fastest first.
+func (t *tuneRun) rows(s *tuneStep) error {
+	rows := make([]*apiv1.TuneRow, 0, len(s.rivals))
+	for _, c := range s.rivals {
+		times := s.times[c.Algorithm]
+		if len(times) == 0 {
+			continue
+		}
+		sorted := slices.Sorted(slices.Values(times))
+		rows = append(rows, &apiv1.TuneRow{
+			Collective: string(s.collective), Bytes: uint64(s.bytes), Algorithm: c.Algorithm, PredictedSeconds: c.Predicted(),
+			MeasuredSeconds: (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2, Seconds: times, BoundSeconds: s.bound,
+		})
+	}
+	slices.SortStableFunc(rows, func(a, b *apiv1.TuneRow) int { return cmp.Compare(a.MeasuredSeconds, b.MeasuredSeconds) })
+	for i, row := range rows {
+		row.Winner = i == 0
+		if err := t.say(&apiv1.TuneEvent{Event: &apiv1.TuneEvent_Row{Row: row}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orderRank has the agent on host run a rank, and waits for its end.
+func (a *Agent) orderRank(ctx context.Context, host string, order tuneOrder, rank int) error {
+	order.Rank = rank
+	line, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	open, cancel := context.WithTimeout(ctx, tuneForming)
+	defer cancel()
+	s, err := a.endpoint.Open(open, host, 0, lane.StreamTune)
+	if err != nil {
+		return err
+	}
+	defer s.Abort()
+	defer context.AfterFunc(ctx, s.Abort)()
+	if _, err := s.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	var word tuneWord
+	if err := json.NewDecoder(io.LimitReader(s, 4096)).Decode(&word); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("its agent has ended the run, or does not know of tuning: %w", err)
+	}
+	if word.Err != "" {
+		return errors.New(word.Err)
+	}
+	return nil
+}
+
+// rivals returns the step of one collective and size: who takes part in it.
+func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithms []string) (s tuneStep, err error) {
+	s = tuneStep{collective: c, bytes: bytes, times: make(map[string][]float64)}
+	snap := a.snapshotOf(hosts)
+	if err := complete(snap); err != nil {
+		return s, err
+	}
+	r := group.Request{Collective: c, Hosts: hosts}
+	if c == plan.Allgather {
+		r.Sizes = slices.Repeat([]int64{bytes}, len(hosts))
+	} else {
+		row := slices.Repeat([]int64{bytes}, len(hosts))
+		r.Matrix = slices.Repeat([][]int64{row}, len(hosts))
+	}
+	p, err := completeProblem(a.shape(snap.Hosts()), snap, r)
+	if err != nil {
+		return s, err
+	}
+	class := planner.ClassOf(p)
+	factor := a.plans.factor(time.Now())
+	advice := planner.Advice{Factor: func(name string) float64 { return factor(class, name) }}
+	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
+	if len(algorithms) == 0 {
+		s.rivals, err = planner.Rivals(p, chunk, advice, tuneWithin)
+		return s, err
+	}
+	for _, name := range algorithms {
+		alg, err := planner.Named(c, name)
+		if err != nil {
+			return s, err
+		}
+		sel, err := planner.SelectNamed(alg, p, chunk, advice)
+		if err != nil {
+			return s, err
+		}
+		s.rivals = append(s.rivals, sel.Taken)
+	}
+	return s, nil
+}

@@ -1,0 +1,104 @@
+package exchange
+
+import "github.com/gridagent/gridagent/exchange/plan"
+
+// ChunkOf returns the chunk size, in bytes, for p, which must have passed [plan.Plan.Check]: that of
+// [DefaultChunk] for its largest block, or twice or four times as much where forwarding in larger chunks costs no
+// more than a hundredth of the time. With a lead ([plan.Plan.Ahead]) it is no more than that, for
+// news can only tell of whole chunks.
+//
+// What larger chunks save: a chunk ends in a packet that is not full, and each packet has its
+// headers and its share of an acknowledgement. At 100 Mbit/s a ring of 24 hosts with
+// blocks of 64 KiB takes 1.109 times its bound in chunks of 4 KiB, 1.080 in 8, 1.076 in 16 KiB (virtual time).
+// What they cost depends on the plan. In a pipeline every hop adds the time of a chunk. In a ring
+// a block is due at the next hop a whole block's time after its first chunk, and nothing is lost. An
+// alltoall without relays forwards nothing.
+//
+// The estimate gives every pair of hosts a link of its own, and all links one rate. Links that
+// are shared make a chunk's wait matter less.
+func ChunkOf(p *plan.Plan) int {
+	f := newForwarding(p)
+	base := DefaultChunk(f.largest)
+	best := base
+	if most := f.time(base) * 1.01; most > 0 {
+		for c := 2 * base; c <= min(4*base, maxDefaultChunk) && f.time(c) <= most; c *= 2 {
+			best = c
+		}
+	}
+	if lead := p.Ahead(); lead > 0 {
+		for best > minDefaultChunk && int64(best) > lead {
+			best /= 2
+		}
+	}
+	return best
+}
+
+// A forwarding is what of a plan matters for its chunks: the blocks on their ways, in the order in which a
+// queue for each pair of hosts serves them.
+type forwarding struct {
+	pairs   int
+	hops    []hop
+	largest int64 // bytes of a block
+
+	free       []float64 // by pair: when it has sent what it was given
+	begin, end []float64 // by hop; in the time of a byte
+}
+
+// A hop is a block on its way from one host to another.
+type hop struct {
+	size int64
+	pair int32
+	by   int32 // the hop that brings it to where it is sent from, -1 at its origin
+}
+
+func newForwarding(p *plan.Plan) *forwarding {
+	f := &forwarding{}
+	order, err := p.Order()
+	if err != nil {
+		return f // Split will say so
+	}
+	pairs := make(map[[2]int]int32)
+	brought := make(map[holding]int32, len(p.Transfers))
+	for _, i := range order {
+		t := &p.Transfers[i]
+		pair, ok := pairs[[2]int{t.Src, t.Dst}]
+		if !ok {
+			pair = int32(len(pairs))
+			pairs[[2]int{t.Src, t.Dst}] = pair
+		}
+		for _, b := range t.Blocks {
+			h := hop{size: p.Size(b), pair: pair, by: -1}
+			f.largest = max(f.largest, h.size)
+			if t.Src != b.Origin {
+				if by, ok := brought[holdingOf(t.Src, b)]; ok {
+					h.by = by
+				}
+			}
+			if b.Dest != t.Dst {
+				brought[holdingOf(t.Dst, b)] = int32(len(f.hops))
+			}
+			f.hops = append(f.hops, h)
+		}
+	}
+	f.pairs = len(pairs)
+	f.free, f.begin, f.end = make([]float64, f.pairs), make([]float64, len(f.hops)), make([]float64, len(f.hops))
+	return f
+}
+
+// time returns how long the plan takes in chunks of so many bytes, in the time of a byte.
+func (f *forwarding) time(chunk int) (last float64) {
+	clear(f.free)
+	for i, h := range f.hops {
+		start := f.free[h.pair]
+		size := float64(h.size)
+		end := start + size
+		if h.by >= 0 {
+			part := min(float64(chunk), size)
+			start = max(start, f.begin[h.by]+part)
+			end = max(start+size, f.end[h.by]+part)
+		}
+		f.begin[i], f.end[i], f.free[h.pair] = start, end, end
+		last = max(last, end)
+	}
+	return last
+}

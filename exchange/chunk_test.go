@@ -1,0 +1,68 @@
+package exchange
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/shuffle"
+)
+
+// TestChunkOf: chunks are large where forwarding does not wait for them, and small in a pipeline.
+func TestChunkOf(t *testing.T) {
+	const kib = 1 << 10
+	hosts := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	sizes := slices.Repeat([]int64{64 * kib}, len(hosts))
+	ring, err := baseline.Ring(hosts, sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shift, err := shuffle.Shift(hosts, plan.AlltoallSizes{Uniform: 256 * kib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := *shift
+	ahead.Sync = &plan.Claim{Kind: plan.SyncReceiver, Lead: 16 * kib}
+	line := &plan.Plan{Collective: plan.Allgather, Hosts: hosts, Sizes: make([]int64, len(hosts))} // one block from host to host
+	line.Sizes[0] = 64 * kib
+	for i := range len(hosts) - 1 {
+		x := plan.Transfer{ID: i, Src: i, Dst: i + 1, Phase: -1, Blocks: []plan.Block{{Origin: 0, Dest: plan.All}}}
+		if i > 0 {
+			x.After = []int{i - 1}
+		}
+		line.Transfers = append(line.Transfers, x)
+	}
+	for _, tc := range []struct {
+		name string
+		p    *plan.Plan
+		want int
+	}{
+		{"a ring", ring, 16 * kib},
+		{"an alltoall", shift, 64 * kib},
+		{"an alltoall with a lead", &ahead, 16 * kib},
+		{"a line", line, 4 * kib},
+		{"no bytes", &plan.Plan{Collective: plan.Allgather, Hosts: hosts}, 4 * kib},
+	} {
+		if got := ChunkOf(tc.p); got != tc.want {
+			t.Errorf("%s: chunks of %d bytes, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestChunkOfAnyPlan: a power of two between the bounds, whatever the plan.
+func TestChunkOfAnyPlan(t *testing.T) {
+	for seed := range uint64(200) {
+		p := randomPlan(rand.New(rand.NewPCG(seed, 27)), 4096)
+		c, largest := ChunkOf(p), int64(0)
+		for i := range p.Transfers {
+			for _, b := range p.Transfers[i].Blocks {
+				largest = max(largest, p.Size(b))
+			}
+		}
+		if base := DefaultChunk(largest); c&(c-1) != 0 || c < minDefaultChunk || c > maxDefaultChunk || c > 4*base || p.Ahead() == 0 && c < base {
+			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d", seed, c, largest)
+		}
+	}
+}

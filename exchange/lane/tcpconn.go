@@ -1,0 +1,235 @@
+package lane
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// What follows a TCP connection's handshake, in each direction: units, each a length of four
+// bytes, big endian, and so many bytes of the stream that is open; or a mark in place of the
+// length. One stream at a time is open on a connection. It begins with the dialing end's
+// first unit and ends when both directions have had a mark; then the next may begin. The
+// accepting end writes markEnd once before all streams: it has taken the connection in.
+//
+// A connection that closes without a mark has broken: TLS's own goodbye (close_notify) is
+// not used, since after it nothing more can be written.
+const (
+	markEnd   = 0         // the stream is complete
+	markReset = 1<<32 - 1 // the writer has given up
+	maxUnit   = 1<<31 - 1 // bytes
+	unitHead  = 4         // bytes of a length or a mark
+	gathered  = 1 << 10   // units up to this are one record; the head of a larger one is its own
+)
+
+const (
+	// finishTime is how long the end of a stream may take: its last mark, and what the
+	// peer had on its way to an end that reads no more, at most maxLeftover bytes.
+	finishTime  = 5 * time.Second
+	maxLeftover = 256 << 10
+)
+
+var (
+	errReset   = errors.New("the peer has given the stream up")
+	errAborted = errors.New("stream was given up")
+	errUnit    = errors.New("malformed unit on a TCP lane")
+)
+
+// A tcpConn is one TCP connection to or from a member, for one stream at a time.
+type tcpConn struct {
+	e      *Endpoint
+	raw    net.Conn
+	tls    *tls.Conn
+	rw     io.ReadWriter // tls
+	peer   Peer
+	dialed bool
+	kind   string // the congestion control that was asked for
+	ctx    context.Context
+	cancel context.CancelFunc // ends the connection
+
+	ready chan *TCPStream // the answer to whoever takes it out of the pool
+
+	sent, received atomic.Uint64 // payload, in bytes
+
+	// Of the reading side; guarded by the rmu of the stream that is open.
+	head [unitHead]byte
+	have int // bytes of head that were read
+	left int // bytes of the unit that were not
+	// Of the writing side; likewise wmu.
+	broken  bool // a write has failed: where the next unit would begin is not known
+	scratch []byte
+}
+
+// newTCPConn owns raw from now on. conf is made a TLS client's, if dialed, or a server's.
+func (e *Endpoint) newTCPConn(raw net.Conn, conf *tls.Config, dialed bool) *tcpConn {
+	c := &tcpConn{e: e, raw: raw, dialed: dialed, ready: make(chan *TCPStream, 1)}
+	if dialed {
+		c.tls = tls.Client(raw, conf)
+	} else {
+		c.tls = tls.Server(raw, conf)
+	}
+	c.rw = c.tls
+	c.ctx, c.cancel = context.WithCancel(e.ctx)
+	context.AfterFunc(c.ctx, func() { raw.Close() })
+	return c
+}
+
+// close ends the connection, and with it the calls that block on it.
+func (c *tcpConn) close() {
+	c.cancel()
+	c.raw.Close()
+}
+
+// handshake ends within handshakeTime, or when ctx does. It finds out who the peer is.
+func (c *tcpConn) handshake(ctx context.Context) error {
+	c.raw.SetDeadline(time.Now().Add(handshakeTime))
+	if err := c.tls.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	c.peer = Peer{Name: memberName(c.tls.ConnectionState()), Addr: c.raw.RemoteAddr()}
+	return nil
+}
+
+// read reads bytes of the open stream. It returns io.EOF or errReset for a mark, and what
+// comes of a deadline may be tried again.
+func (c *tcpConn) read(p []byte) (int, error) {
+	for c.left == 0 {
+		if err := c.readHead(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.rw.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	c.received.Add(uint64(n))
+	if n > 0 {
+		return n, nil // an error comes again
+	}
+	return 0, noEnd(err)
+}
+
+func (c *tcpConn) readHead() error {
+	for c.have < unitHead {
+		n, err := c.rw.Read(c.head[c.have:])
+		if c.have += n; c.have < unitHead && err != nil {
+			return noEnd(err)
+		}
+	}
+	c.have = 0
+	switch v := binary.BigEndian.Uint32(c.head[:]); {
+	case v == markEnd:
+		return io.EOF
+	case v == markReset:
+		return errReset
+	case v > maxUnit:
+		return fmt.Errorf("%w: %d bytes", errUnit, v)
+	default:
+		c.left = int(v)
+		return nil
+	}
+}
+
+// noEnd makes the end of the connection an error: streams end with marks.
+func noEnd(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// write writes one unit of head and body, which are not both empty, and leaves nothing in
+// buffers of ours. Each record of crypto/tls is a system call of its own; to gather them first
+// saves nothing (measured with 64 and 128 KiB: what the calls cost less, the copy costs more).
+func (c *tcpConn) write(head, body []byte) error {
+	if c.broken {
+		return net.ErrClosed
+	}
+	n := len(head) + len(body)
+	buf := binary.BigEndian.AppendUint32(c.scratch[:0], uint32(n))
+	buf = append(buf, head...)
+	if n <= gathered {
+		buf, body = append(buf, body...), nil
+	}
+	c.scratch = buf[:0]
+	_, err := c.rw.Write(buf)
+	if err == nil && len(body) > 0 {
+		_, err = c.rw.Write(body) // from where it lies
+	}
+	c.broken = err != nil
+	if err == nil {
+		c.sent.Add(uint64(n))
+	}
+	return err
+}
+
+// mark writes a mark.
+func (c *tcpConn) mark(v uint32) error {
+	if c.broken {
+		return net.ErrClosed
+	}
+	_, err := c.rw.Write(binary.BigEndian.AppendUint32(c.scratch[:0], v))
+	c.broken = err != nil
+	return err
+}
+
+// finish waits until both ends of s have ended it, and says whether the connection may
+// carry another stream.
+func (c *tcpConn) finish(s *TCPStream) bool {
+	select {
+	case <-s.wrote:
+	case <-c.ctx.Done():
+		return false
+	}
+	s.mu.Lock()
+	s.writeOver = true // deadlines of the stream are no more the connection's
+	mark := uint32(markEnd)
+	if s.aborted {
+		mark = markReset
+	}
+	c.raw.SetWriteDeadline(time.Now().Add(finishTime))
+	s.mu.Unlock()
+	if !s.wmu.TryLock() {
+		return false // somebody is still writing, to a peer that may not read
+	}
+	defer s.wmu.Unlock()
+	if c.mark(mark) != nil {
+		return false
+	}
+	select {
+	case <-s.read:
+	case <-c.ctx.Done():
+		return false
+	}
+	s.mu.Lock()
+	s.readOver = true
+	c.raw.SetReadDeadline(time.Unix(1, 0)) // a Read that blocks ends
+	s.mu.Unlock()
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	if !s.ended && !c.drain() {
+		return false
+	}
+	return c.raw.SetDeadline(time.Time{}) == nil
+}
+
+// drain reads what the peer had on its way.
+func (c *tcpConn) drain() bool {
+	c.raw.SetReadDeadline(time.Now().Add(finishTime))
+	buf := make([]byte, 4<<10)
+	for n := 0; n < maxLeftover; {
+		k, err := c.read(buf)
+		if n += k; err != nil {
+			return err == io.EOF || err == errReset
+		}
+	}
+	return false
+}
+
+// timedOut says that err is of a deadline, after which reading may go on.
+func timedOut(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

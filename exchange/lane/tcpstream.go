@@ -1,0 +1,180 @@
+package lane
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// A TCPStream is one stream to or from a peer on a TCP lane. Reads and writes are called by
+// one goroutine each; the other methods by any, at any time, and they do not block. Whoever
+// has it ends both directions as those of a [Stream]: the one by Close, the other by reading
+// to the end or CloseRead; or both by Abort. Its connection carries nothing else until then.
+type TCPStream struct {
+	Peer  Peer
+	Local net.Addr
+	c     *tcpConn
+
+	rmu sync.Mutex // held by Read; guards the connection's reading side and ended
+	wmu sync.Mutex // held by Write; guards the connection's writing side
+
+	ended bool // a mark was read
+	final error
+
+	wrote chan struct{} // closed when this side writes no more
+	read  chan struct{} // closed when it reads no more
+
+	mu                      sync.Mutex // guards the fields below
+	writeClosed, readClosed bool       // wrote and read are closed
+	aborted                 bool
+	atEnd                   bool // ended, for those who do not hold rmu
+	writeOver, readOver     bool // the connection goes on without the stream
+}
+
+func (c *tcpConn) stream() *TCPStream {
+	return &TCPStream{Peer: c.peer, Local: c.raw.LocalAddr(), c: c, wrote: make(chan struct{}), read: make(chan struct{})}
+}
+
+// Read reads what the peer has written. At the end of the stream the error is [io.EOF].
+func (s *TCPStream) Read(p []byte) (int, error) {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	if s.final != nil {
+		return 0, s.final
+	}
+	s.mu.Lock()
+	closed, aborted := s.readClosed, s.aborted
+	s.mu.Unlock()
+	switch {
+	case aborted:
+		return 0, errAborted
+	case closed:
+		return 0, net.ErrClosed
+	case len(p) == 0:
+		return 0, nil
+	}
+	n, err := s.c.read(p)
+	if err == nil || timedOut(err) {
+		return n, err
+	}
+	s.final = err
+	if s.ended = err == io.EOF || err == errReset; !s.ended {
+		s.c.close()
+		return n, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.atEnd = true
+	s.closeRead()
+	return n, err
+}
+
+// Write writes p. An error of a deadline is final: TLS cannot go on inside a record.
+func (s *TCPStream) Write(p []byte) (int, error) { return s.write(nil, p) }
+
+// WriteBoth is Write of head and then body, with fewer system calls and records. n counts both.
+func (s *TCPStream) WriteBoth(head, body []byte) (n int, err error) { return s.write(head, body) }
+
+func (s *TCPStream) write(head, body []byte) (int, error) {
+	n := len(head) + len(body)
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.mu.Lock()
+	closed, aborted := s.writeClosed, s.aborted
+	s.mu.Unlock()
+	switch {
+	case aborted:
+		return 0, errAborted
+	case closed:
+		return 0, net.ErrClosed
+	case n == 0:
+		return 0, nil
+	case n > maxUnit:
+		return 0, errors.New("write of 2 GiB or more to a TCP lane: want it in pieces")
+	}
+	if err := s.c.write(head, body); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Close ends the writing side; what was written is still delivered.
+func (s *TCPStream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aborted {
+		return errAborted
+	}
+	s.closeWrite()
+	return nil
+}
+
+// closeWrite needs s.mu.
+func (s *TCPStream) closeWrite() {
+	if !s.writeClosed {
+		s.writeClosed = true
+		close(s.wrote)
+	}
+}
+
+// CloseRead ends the reading side: later and blocked reads fail.
+func (s *TCPStream) CloseRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeRead()
+	if !s.readOver {
+		s.c.raw.SetReadDeadline(time.Unix(1, 0)) // long past
+	}
+}
+
+// closeRead needs s.mu.
+func (s *TCPStream) closeRead() {
+	if !s.readClosed {
+		s.readClosed = true
+		close(s.read)
+	}
+}
+
+// Abort ends both directions at once; blocked calls fail, at the peer as well. The
+// connection lives on only if the peer had ended its side before.
+func (s *TCPStream) Abort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aborted || s.writeClosed && s.readClosed {
+		return // what was closed in order stays so
+	}
+	if s.aborted = !s.writeClosed; !s.atEnd {
+		s.c.close()
+	}
+	s.closeWrite()
+	s.closeRead()
+}
+
+// SetReadDeadline bounds the reads; one that has passed makes a blocked one fail. After that
+// they may go on.
+func (s *TCPStream) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readClosed {
+		return nil
+	}
+	return s.c.raw.SetReadDeadline(t)
+}
+
+// SetWriteDeadline bounds the writes. One that it cuts off is the stream's last.
+func (s *TCPStream) SetWriteDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writeOver {
+		return nil
+	}
+	return s.c.raw.SetWriteDeadline(t)
+}
+
+// Stats returns what the kernel knows of the connection, in the form in which quic-go tells it: a
+// packet is a segment. Zero where the kernel cannot be asked.
+func (s *TCPStream) Stats() quic.ConnectionStats { return tcpInfo(s.c.raw) }

@@ -1,0 +1,242 @@
+package packed
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// randomGrid is a network of sites with the given numbers of hosts: LANs of 100 to 300 Mbit/s, links of
+// 1 to 20 between sites, of which one flow gets all or a share.
+func randomGrid(rng *rand.Rand, hosts []int, shares []float64) (net *plan.Network, pools [][]int) {
+	n := 0
+	var site []int
+	for k, m := range hosts {
+		var pool []int
+		for range m {
+			pool = append(pool, n)
+			site = append(site, k)
+			n++
+		}
+		pools = append(pools, pool)
+	}
+	names := make([]netmap.Host, n)
+	for i := range names {
+		names[i] = netmap.Host{Name: fmt.Sprintf("h%d", i), Site: fmt.Sprint(site[i])}
+	}
+	lan := make([]netmap.BytesPerSec, len(hosts))
+	for k := range lan {
+		lan[k] = netmap.Mbps * netmap.BytesPerSec(100+200*rng.Float64())
+	}
+	type link struct{ rate, share, latency float64 }
+	links := make(map[[2]int]link)
+	for a := range hosts {
+		for b := range hosts {
+			links[[2]int{a, b}] = link{math.Exp(rng.Float64() * 3), shares[rng.IntN(len(shares))], 0.005 + 0.05*rng.Float64()}
+		}
+	}
+	est := make([]netmap.Estimate, n*n)
+	for i := range n {
+		for j := range n {
+			e := netmap.Estimate{Known: netmap.FieldBandwidth | netmap.FieldLatency, Bandwidth: lan[site[i]], Latency: 50 * time.Microsecond}
+			if l := links[[2]int{site[i], site[j]}]; site[i] != site[j] {
+				e.Known |= netmap.FieldCapacity
+				e.Capacity = netmap.Mbps * netmap.BytesPerSec(l.rate)
+				e.Bandwidth = e.Capacity * netmap.BytesPerSec(l.share)
+				e.Latency = time.Duration(l.latency * float64(time.Second))
+			}
+			est[i*n+j] = e
+		}
+	}
+	net, err := plan.NetworkOf(netmap.NewSnapshot(1, names, est), pools, 1)
+	if err != nil {
+		panic(err)
+	}
+	return net, pools
+}
+
+func verified(t *testing.T, net *plan.Network, pools [][]int, sizes []int64) *plan.Plan {
+	t.Helper()
+	p, err := Allgather(net, pools, sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Verify(p, plan.Rules{Pools: pools}); err != nil {
+		t.Fatalf("%v\n%+v", err, p)
+	}
+	return p
+}
+
+// TestEveryPlanIsRight draws sites of 1 to 13 hosts, sizes with zeros, and rings in any order.
+func TestEveryPlanIsRight(t *testing.T) {
+	cut := 0
+	for seed := range uint64(80) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		hosts := make([]int, 1+rng.IntN(5))
+		n := 0
+		for k := range hosts {
+			hosts[k] = []int{1, 1, 2, 3, 5, 7, 13}[rng.IntN(7)]
+			n += hosts[k]
+		}
+		net, pools := randomGrid(rng, hosts, []float64{1, 0.5, 0.125})
+		sizes := make([]int64, n)
+		most := int64(1) << rng.IntN(22)
+		for i := range sizes {
+			if sizes[i] = []int64{0, 1, most, most, rng.Int64N(most + 1)}[rng.IntN(5)]; seed%3 == 0 {
+				sizes[i] = most
+			}
+		}
+		rings := make([][]int, len(pools))
+		for k, pool := range pools {
+			rings[k] = slices.Clone(pool)
+			rng.Shuffle(len(pool), func(i, j int) { rings[k][i], rings[k][j] = rings[k][j], rings[k][i] })
+		}
+		p, err := Allgather(net, rings, sizes)
+		if err == nil {
+			err = plan.Verify(p, plan.Rules{Pools: pools})
+		}
+		if err != nil {
+			t.Fatalf("seed %d, sites of %v hosts, sizes %v: %v", seed, hosts, sizes, err)
+		}
+		if len(p.Cuts) > 0 {
+			cut++
+		}
+		for _, c := range p.Cuts {
+			last := int64(0)
+			for _, at := range append(slices.Clone(c.At), sizes[c.Origin]) {
+				if at-last < grain {
+					t.Fatalf("seed %d: a piece of %d bytes: %+v of %d", seed, at-last, c, sizes[c.Origin])
+				}
+				last = at
+			}
+		}
+		again, err := Allgather(net, rings, sizes)
+		if err != nil || !again.Equal(p) {
+			t.Fatalf("seed %d: made twice, two plans: %v", seed, err)
+		}
+		bound, err := net.AllgatherBound(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim, err := plan.Simulate(p, net, plan.SimOptions{Chunk: 256 << 10, Overtake: true})
+		if err != nil || sim.Makespan < bound.Seconds*(1-1e-9) {
+			t.Fatalf("seed %d: simulated %+v, bound %v: %v", seed, sim, bound, err)
+		}
+	}
+	if cut < 20 {
+		t.Errorf("%d of 80 plans cut a block: the seeds try too little", cut)
+	}
+}
+
+// TestLargeBlocksReachTheBound: on links that all flows share, of 2 to 5 sites with 2 to 9 hosts, large
+// blocks take a few hundredths more than the bound.
+func TestLargeBlocksReachTheBound(t *testing.T) {
+	worst, sum, runs := 0.0, 0.0, 0
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		hosts := make([]int, 2+rng.IntN(4))
+		var sizes []int64
+		for k := range hosts {
+			hosts[k] = 2 + rng.IntN(8)
+			for range hosts[k] {
+				size := int64(2 << 20)
+				if seed%3 == 1 { // allgatherv: one has the most, some have nothing
+					size = []int64{0, 1000, 1 << 20, 8 << 20}[rng.IntN(4)]
+				}
+				sizes = append(sizes, size)
+			}
+		}
+		net, pools := randomGrid(rng, hosts, []float64{1})
+		p := verified(t, net, pools, sizes)
+		bound, err := net.AllgatherBound(sizes)
+		if err != nil || bound.Seconds == 0 {
+			continue
+		}
+		sim, err := plan.Simulate(p, net, plan.SimOptions{Chunk: 128 << 10, Overtake: true, Notice: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio := sim.Makespan / bound.Seconds
+		worst, sum, runs = max(worst, ratio), sum+ratio, runs+1
+		// Relays wait for blocks that others of their site delay: nothing keeps the pairs of a link in order.
+		if ratio > 1.12 {
+			t.Errorf("seed %d: sites of %v hosts take %.3f x bound (%v)", seed, hosts, ratio, bound)
+		}
+	}
+	if sum > 1.03*float64(runs) {
+		t.Errorf("%d grids take %.3f x bound in the mean", runs, sum/float64(runs))
+	}
+	t.Logf("%d grids: mean %.4f, worst %.4f x bound", runs, sum/float64(runs), worst)
+}
+
+// TestManyFlows: where one flow gets an eighth of a link, enough pairs of hosts send at the same time.
+func TestManyFlows(t *testing.T) {
+	worst := 0.0
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		hosts := []int{4 + rng.IntN(5), 4 + rng.IntN(5), 4 + rng.IntN(5)}
+		sizes := slices.Repeat([]int64{1 << 20}, hosts[0]+hosts[1]+hosts[2])
+		net, pools := randomGrid(rng, hosts, []float64{0.125})
+		p := verified(t, net, pools, sizes)
+		bound, err := net.AllgatherBound(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim, err := plan.Simulate(p, net, plan.SimOptions{Chunk: 128 << 10, Overtake: true, Notice: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio := sim.Makespan / bound.Seconds
+		if worst = max(worst, ratio); ratio > 1.25 {
+			t.Errorf("seed %d: sites of %v hosts take %.3f x bound", seed, hosts, ratio)
+		}
+	}
+	t.Logf("worst %.3f x bound", worst)
+}
+
+func TestRefuses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	net, pools := randomGrid(rng, []int{2, 1}, []float64{1})
+	for want, call := range map[string]func() (*plan.Plan, error){
+		"2 sizes for 3 hosts":  func() (*plan.Plan, error) { return Allgather(net, pools, []int64{1, 2}) },
+		"-1 of rank 0":         func() (*plan.Plan, error) { return Allgather(net, pools, []int64{-1, 2, 3}) },
+		"1 rings for 2 pools":  func() (*plan.Plan, error) { return Allgather(net, pools[:1], []int64{1, 2, 3}) },
+		"ring 0 holds host 2":  func() (*plan.Plan, error) { return Allgather(net, [][]int{{0, 2}, {1}}, []int64{1, 2, 3}) },
+		"host 1 is in no ring": func() (*plan.Plan, error) { return Allgather(net, [][]int{{0}, {2}}, []int64{1, 2, 3}) },
+	} {
+		if _, err := call(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	lost := *net
+	lost.Pipe = make([]netmap.BytesPerSec, len(net.Pipe))
+	if _, err := Allgather(&lost, pools, []int64{1, 2, 3}); !errors.Is(err, plan.ErrUnreachable) {
+		t.Errorf("without links: %v", err)
+	}
+	if p, err := Allgather(net, pools, []int64{0, 0, 0}); err != nil || len(p.Transfers) > 0 {
+		t.Errorf("of nothing: %v, %v", p, err)
+	}
+}
+
+func BenchmarkAllgather(b *testing.B) {
+	for _, hosts := range [][]int{{8, 4, 8}, {22, 21, 21}, {8, 8, 8, 8, 8, 8, 8, 8}, slices.Repeat([]int{1}, 64)} {
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			net, pools := randomGrid(rand.New(rand.NewPCG(1, 6)), hosts, []float64{1})
+			sizes := slices.Repeat([]int64{64 << 10}, len(net.Pool))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Allgather(net, pools, sizes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

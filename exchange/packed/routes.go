@@ -1,0 +1,370 @@
+package packed
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// The search for shares of trees.
+const (
+	// mostShares is into how many parts all bytes are divided while they are moved: 1/400 of all is
+	// less than 1 % of any link that binds. Among many sites each part may become a piece with a tree of its
+	// own, so there are fewer.
+	mostShares = 400
+	// enough is the load over the bound at which the search ends.
+	enough = 1.002
+	// maxWork bounds the search: links looked at. It is some 20 ms of one core; beyond some 30 sites
+	// it cuts the search short.
+	maxWork = 1 << 21
+)
+
+// steepness is α in the price exp(α·load) of a link, load in units of the bound, sweep by
+// sweep: gentle prices first, which see all links, then steep ones, which see the fullest. An
+// optimum of price α is off by about ln(links)/α.
+var steepness = []float64{8, 16, 32, 64, 128, 256, 512, 512, 512}
+
+// A sites is the network as its pools see it.
+type sites struct {
+	n        int                  // pools
+	capacity []netmap.BytesPerSec // [from*n+to]; 0: no link
+	latency  []float64            // [from*n+to], seconds: the least of the pool's host pairs
+	way      []float64            // [from*n+to], seconds: the least latency over any pools
+	bytes    []int64              // by pool: what starts there
+}
+
+// newSites measures the links between the pools of net.
+func newSites(net *plan.Network, sizes []int64) *sites {
+	p, hosts := net.Pools(), len(net.Pool)
+	s := &sites{n: p, capacity: make([]netmap.BytesPerSec, p*p), latency: make([]float64, p*p), bytes: make([]int64, p)}
+	out, in := make([]netmap.BytesPerSec, p), make([]netmap.BytesPerSec, p)
+	for h, k := range net.Pool {
+		s.bytes[k] += sizes[h]
+		out[k] += net.Egress[h]
+		in[k] += net.Ingress[h]
+	}
+	for i := range s.latency {
+		s.latency[i] = math.Inf(1)
+	}
+	for a := range hosts {
+		for b := range hosts {
+			if e := net.Pool[a]*p + net.Pool[b]; net.Ceiling[a*hosts+b] > 0 {
+				s.latency[e] = min(s.latency[e], net.Latency[a*hosts+b].Seconds())
+			}
+		}
+	}
+	for a := range p {
+		for b := range p {
+			if e := a*p + b; a != b && !math.IsInf(s.latency[e], 1) {
+				s.capacity[e] = min(net.Pipe[e], out[a], in[b])
+			}
+		}
+	}
+	s.shortest()
+	return s
+}
+
+// shortest finds way: Floyd, Comm. ACM 5, 1962.
+func (s *sites) shortest() {
+	s.way = slices.Clone(s.latency)
+	for k := range s.n {
+		s.way[k*s.n+k] = 0
+	}
+	for k := range s.n {
+		for a := range s.n {
+			for b := range s.n {
+				s.way[a*s.n+b] = min(s.way[a*s.n+b], s.way[a*s.n+k]+s.way[k*s.n+b])
+			}
+		}
+	}
+}
+
+// A tree is a way for some bytes of one pool to all others.
+type tree struct {
+	root   int
+	parent []int // by pool, -1 at the root
+	bytes  int64
+}
+
+// A router moves shares of bytes between trees.
+type router struct {
+	*sites
+	load  []float64 // [from*n+to], seconds
+	unit  float64   // seconds: what the prices count in
+	parts []part
+	costs []float64
+	work  int
+}
+
+// A part is a share of the bytes of a pool.
+type part struct {
+	root   int
+	bytes  int64
+	parent []int
+}
+
+// routes returns the trees on which the bytes of every pool travel, those of each pool
+// together and the ones over most relays first. bound is the cut bound of the pools in seconds.
+func (s *sites) routes(bound float64) ([]tree, error) {
+	r := &router{sites: s, load: make([]float64, s.n*s.n), costs: make([]float64, s.n*s.n)}
+	r.divide()
+	r.unit = bound + s.reach()
+	var best []part
+	least := math.Inf(1)
+	keep := func() {
+		if t := r.finish(); t < least {
+			least, best = t, slices.Clone(r.parts)
+		}
+	}
+	for _, alpha := range steepness {
+		full := r.top() - 4*r.unit/alpha
+		for i := range r.parts {
+			if r.work > maxWork && best != nil {
+				break
+			}
+			if !r.presses(&r.parts[i], full) {
+				continue
+			}
+			if err := r.reroute(&r.parts[i], alpha); err != nil {
+				return nil, err
+			}
+		}
+		if keep(); least <= enough*r.unit || r.work > maxWork {
+			break
+		}
+	}
+	// Where latency is what takes the time, the straight way is the best.
+	for i := range r.parts {
+		r.straight(&r.parts[i])
+	}
+	keep()
+	return collect(best), nil
+}
+
+// divide cuts the bytes of the pools into parts, in turns, so that no pool finds all links free.
+func (r *router) divide() {
+	var total int64
+	for _, b := range r.bytes {
+		total += b
+	}
+	shares := int64(min(mostShares, max(2*r.n, 8*mostShares/r.n)))
+	share := max(1, (total+shares-1)/shares)
+	left := slices.Clone(r.bytes)
+	for more := true; more; {
+		more = false
+		for k, b := range left {
+			if b == 0 {
+				continue
+			}
+			n := min(share, b)
+			if b-n < share/2 {
+				n = b
+			}
+			r.parts = append(r.parts, part{root: k, bytes: n})
+			left[k] -= n
+			more = true
+		}
+	}
+}
+
+// reach returns the longest of the least latencies into the pools.
+func (s *sites) reach() float64 {
+	longest := 0.0
+	for to := range s.n {
+		least := math.Inf(1)
+		for from := range s.n {
+			if from != to {
+				least = min(least, s.latency[from*s.n+to])
+			}
+		}
+		if !math.IsInf(least, 1) {
+			longest = max(longest, least)
+		}
+	}
+	return longest
+}
+
+// put adds the load of p to the links of its tree, or takes it away with sign -1.
+func (r *router) put(p *part, sign float64) {
+	for to, from := range p.parent {
+		if from >= 0 {
+			e := from*r.n + to
+			r.load[e] += sign * float64(p.bytes) / float64(r.capacity[e])
+		}
+	}
+}
+
+// top returns when the fullest link ends.
+func (r *router) top() float64 {
+	top := 0.0
+	for e, l := range r.load {
+		if r.capacity[e] > 0 {
+			top = max(top, l+r.latency[e])
+		}
+	}
+	return top
+}
+
+// presses reports whether p is on a link that ends after full, or on none yet: the others are where
+// prices do not matter.
+func (r *router) presses(p *part, full float64) bool {
+	if p.parent == nil {
+		return true
+	}
+	for to, from := range p.parent {
+		if from >= 0 && r.load[from*r.n+to]+r.latency[from*r.n+to] >= full {
+			return true
+		}
+	}
+	return false
+}
+
+// reroute moves p to the tree that is cheapest at prices of the given steepness.
+func (r *router) reroute(p *part, alpha float64) error {
+	if p.parent != nil {
+		r.put(p, -1)
+	}
+	r.work += r.n * r.n
+	top := r.top()
+	for from := range r.n {
+		before := r.way[p.root*r.n+from]
+		for to := range r.n {
+			e := from*r.n + to
+			if from == to || r.capacity[e] == 0 {
+				r.costs[e] = math.Inf(1)
+				continue
+			}
+			takes := float64(p.bytes) / float64(r.capacity[e])
+			full := (r.load[e] + takes + before + r.latency[e] - top) / r.unit
+			// Far below the top all prices are alike nothing: keep them in order.
+			price := 1e-12 * (1 + before/r.unit)
+			if x := alpha * full; x > -28 {
+				price += math.Exp(x)
+			}
+			r.costs[e] = takes * price
+		}
+	}
+	parent, ok := arborescence(r.n, p.root, r.costs)
+	if !ok {
+		return fmt.Errorf("from pool %d: %w", p.root, plan.ErrUnreachable)
+	}
+	p.parent = r.like(p.root, parent)
+	r.put(p, 1)
+	return nil
+}
+
+// alike is how much more a tree may cost that others of the pool's bytes take already: every tree more
+// is pieces more.
+const alike = 1.02
+
+// like returns the cheapest tree that other parts of root take, if it costs little more than parent.
+func (r *router) like(root int, parent []int) []int {
+	cost := func(parent []int) (sum float64) {
+		for to, from := range parent {
+			if from >= 0 {
+				sum += r.costs[from*r.n+to]
+			}
+		}
+		return sum
+	}
+	best, least := parent, alike*cost(parent)
+	var last []int
+	for i := range r.parts {
+		q := r.parts[i].parent
+		if r.parts[i].root != root || q == nil || last != nil && &q[0] == &last[0] {
+			continue
+		}
+		last = q
+		if c := cost(q); c < least {
+			best, least = q, c
+		}
+	}
+	return best
+}
+
+// straight moves p to the links from its own pool, but for pools that it has none to.
+func (r *router) straight(p *part) {
+	r.put(p, -1)
+	p.parent = slices.Clone(p.parent)
+	for to := range r.n {
+		if to != p.root && r.capacity[p.root*r.n+to] > 0 {
+			p.parent[to] = p.root
+		}
+	}
+	r.put(p, 1)
+}
+
+// finish estimates when the last byte is there: every link ends when all of its load is
+// through, and not before what it has to relay has come, which is sent first on the way there.
+func (r *router) finish() float64 {
+	relayed := make([]float64, len(r.load)) // seconds of what others wait for, by link
+	for i := range r.parts {
+		p := &r.parts[i]
+		for _, from := range p.parent {
+			if from < 0 || p.parent[from] < 0 {
+				continue
+			}
+			for at := from; p.parent[at] >= 0; at = p.parent[at] {
+				e := p.parent[at]*r.n + at
+				relayed[e] += float64(p.bytes) / float64(r.capacity[e])
+			}
+		}
+	}
+	// A part that several pools wait for is counted for each: no matter, relayed is at most the load.
+	last := 0.0
+	for e, l := range r.load {
+		if l > 0 {
+			last = max(last, l+r.latency[e])
+		}
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		for to, from := range p.parent {
+			if from < 0 || p.parent[from] < 0 {
+				continue
+			}
+			way := r.latency[from*r.n+to]
+			most := 0.0
+			for at := from; p.parent[at] >= 0; at = p.parent[at] {
+				e := p.parent[at]*r.n + at
+				way += r.latency[e]
+				most = max(most, min(relayed[e], r.load[e]))
+			}
+			last = max(last, way+most)
+		}
+	}
+	return last
+}
+
+// collect joins parts of one tree.
+func collect(parts []part) []tree {
+	var trees []tree
+	for _, p := range parts {
+		i := slices.IndexFunc(trees, func(t tree) bool { return t.root == p.root && slices.Equal(t.parent, p.parent) })
+		if i < 0 {
+			i = len(trees)
+			trees = append(trees, tree{root: p.root, parent: p.parent})
+		}
+		trees[i].bytes += p.bytes
+	}
+	slices.SortStableFunc(trees, func(a, b tree) int {
+		if a.root != b.root {
+			return a.root - b.root
+		}
+		return b.relays() - a.relays()
+	})
+	return trees
+}
+
+// relays returns how many pools get the bytes from another than the root.
+func (t *tree) relays() (n int) {
+	for _, from := range t.parent {
+		if from >= 0 && from != t.root {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,211 @@
+package packed
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// firstBytes is what of a piece a host has before it passes on the first of it: a chunk.
+const firstBytes = 4 << 10
+
+// A scheduler puts the transfers between pools in order, as if every link carried one piece
+// at a time, and chooses the hosts at which pieces enter. The order is what counts: the engine
+// serves all pairs of hosts at once.
+type scheduler struct {
+	*sites
+	flows   []int // by link: how many fill it
+	net     *plan.Network
+	pools   [][]int
+	strands []strand
+	tail    [][]float64 // by strand and pool: from the start of its way into the pool until the last pool behind has it
+	first   [][]float64 // by strand and pool: when a chunk is there
+	whole   [][]float64 // and when all of it is
+	host    [][]int     // and at which host
+	free    []float64   // by link
+	waiting [][]int     // by link: strands
+	ahead   []turn      // by link: what goes next there
+	crossed []int64     // by pair of hosts: bytes
+	entered []int64     // by host: bytes that it brings into its pool, and its own
+	moves   []move
+}
+
+// A turn is what goes next on a link, and when. It is out of date once something has come or gone there.
+type turn struct {
+	place int
+	start float64
+	stale bool
+}
+
+// A move is a transfer before it has a number.
+type move struct {
+	src, dst, strand int
+	at               float64 // when it starts, in seconds
+	hop              int     // how far round a ring; 0 between pools
+}
+
+func newScheduler(s *sites, net *plan.Network, w *widths, pools [][]int, strands []strand) *scheduler {
+	hosts := len(net.Pool)
+	d := &scheduler{sites: s, flows: w.flows, net: net, pools: pools, strands: strands,
+		free: make([]float64, s.n*s.n), waiting: make([][]int, s.n*s.n), ahead: make([]turn, s.n*s.n),
+		crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts),
+	}
+	for i := range strands {
+		d.tail = append(d.tail, make([]float64, s.n))
+		d.first = append(d.first, make([]float64, s.n))
+		d.whole = append(d.whole, make([]float64, s.n))
+		d.host = append(d.host, make([]int, s.n))
+		root := strands[i].tree.root
+		d.tails(i, root)
+		d.entered[strands[i].block.Origin] += strands[i].bytes
+		d.arrive(i, root, strands[i].block.Origin, 0, 0)
+	}
+	return d
+}
+
+func (d *scheduler) takes(strand, e int) float64 {
+	return float64(d.strands[strand].bytes) / float64(d.capacity[e])
+}
+
+// tails fills in tail of what is behind pool k and returns the longest.
+func (d *scheduler) tails(strand, k int) (longest float64) {
+	for to, from := range d.strands[strand].tree.parent {
+		if from == k {
+			e := k*d.n + to
+			d.tail[strand][to] = d.latency[e] + d.takes(strand, e) + d.tails(strand, to)
+			longest = max(longest, d.tail[strand][to])
+		}
+	}
+	return longest
+}
+
+// arrive notes that a strand is in pool k, at host, and lets it wait for the links from there.
+func (d *scheduler) arrive(strand, k, host int, first, whole float64) {
+	d.host[strand][k], d.first[strand][k], d.whole[strand][k] = host, first, whole
+	for to, from := range d.strands[strand].tree.parent {
+		if from == k {
+			d.waiting[k*d.n+to] = append(d.waiting[k*d.n+to], strand)
+			d.ahead[k*d.n+to].stale = true
+		}
+	}
+}
+
+// run puts all transfers between pools in order, by when they can start.
+func (d *scheduler) run() {
+	for {
+		link, place, start := -1, 0, math.Inf(1)
+		for e := range d.waiting {
+			if len(d.waiting[e]) == 0 {
+				continue
+			}
+			if t := &d.ahead[e]; t.stale {
+				t.place, t.start = d.next(e)
+				t.stale = false
+			}
+			if t := d.ahead[e]; link < 0 || t.start < start {
+				link, place, start = e, t.place, t.start
+			}
+		}
+		if link < 0 {
+			return
+		}
+		d.take(link, place, start)
+	}
+}
+
+// next returns the place in the queue of link e of what goes next there, and when: of what is there when
+// the link is free, that of the longest tail.
+func (d *scheduler) next(e int) (place int, start float64) {
+	from, to := e/d.n, e%d.n
+	place = -1
+	for i, s := range d.waiting[e] {
+		at := max(d.free[e], d.first[s][from])
+		if place >= 0 {
+			b := d.waiting[e][place]
+			if cmp.Or(cmp.Compare(at, start), cmp.Compare(d.tail[b][to], d.tail[s][to]), d.strands[s].block.Piece-d.strands[b].block.Piece, s-b) >= 0 {
+				continue
+			}
+		}
+		place, start = i, at
+	}
+	return place, start
+}
+
+// take commits what waits at a place of link e.
+func (d *scheduler) take(e, place int, start float64) {
+	from, to := e/d.n, e%d.n
+	s := d.waiting[e][place]
+	d.waiting[e] = slices.Delete(d.waiting[e], place, place+1)
+	d.ahead[e].stale = true
+	takes := d.takes(s, e)
+	head := min(1, firstBytes/float64(d.strands[s].bytes)) * takes
+	d.free[e] = max(start+takes, d.whole[s][from]+head)
+	src := d.host[s][from]
+	dst := d.enter(src, to, d.flows[e])
+	d.crossed[src*len(d.net.Pool)+dst] += d.strands[s].bytes
+	d.entered[dst] += d.strands[s].bytes
+	d.moves = append(d.moves, move{src: src, dst: dst, strand: s, at: start})
+	d.arrive(s, to, dst, start+head+d.latency[e], d.free[e]+d.latency[e])
+}
+
+// enter returns the host of pool k at which what src sends enters: the one that has brought the
+// fewest bytes into the pool. Where several flows fill the link, pairs of hosts that have carried
+// less come first: what one pair carries is one flow.
+func (d *scheduler) enter(src, k, flows int) int {
+	best := -1
+	n := len(d.net.Pool)
+	for _, h := range d.pools[k] {
+		if d.net.Ceiling[src*n+h] == 0 {
+			continue
+		}
+		var used int64
+		if best >= 0 && flows > 1 {
+			used = d.crossed[src*n+h] - d.crossed[src*n+best]
+		}
+		if best < 0 || cmp.Or(cmp.Compare(used, 0), cmp.Compare(d.entered[h], d.entered[best])) < 0 {
+			best = h
+		}
+	}
+	return best
+}
+
+// circulate sends every strand round the rings of its pools. rings has the hosts of each pool in the order of its ring.
+func (d *scheduler) circulate(rings [][]int) {
+	for s := range d.strands {
+		for k, order := range rings {
+			at := slices.Index(order, d.host[s][k])
+			for hop := 1; hop < len(order); hop++ {
+				d.moves = append(d.moves, move{
+					src: order[(at+hop-1)%len(order)], dst: order[(at+hop)%len(order)],
+					strand: s, at: d.first[s][k], hop: hop,
+				})
+			}
+		}
+	}
+}
+
+// transfers numbers the moves in order of their time.
+func (d *scheduler) transfers() []plan.Transfer {
+	// Of one strand and one time, moves stand in the order of its way.
+	slices.SortStableFunc(d.moves, func(a, b move) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.hop, b.hop), cmp.Compare(a.strand, b.strand))
+	})
+	n := len(d.net.Pool)
+	brought := make([]int, len(d.strands)*n) // [strand*n+host]: 1 + the transfer that brings it
+	for i, m := range d.moves {
+		brought[m.strand*n+m.dst] = i + 1
+	}
+	all := make([]plan.Transfer, len(d.moves))
+	blocks, after := make([]plan.Block, len(d.moves)), make([]int, len(d.moves))
+	for i, m := range d.moves {
+		blocks[i] = d.strands[m.strand].block
+		all[i] = plan.Transfer{ID: i, Src: m.src, Dst: m.dst, Phase: -1, Blocks: blocks[i : i+1 : i+1], After: after[i:i:i]}
+		if k := brought[m.strand*n+m.src]; k > 0 {
+			after[i] = k - 1
+			all[i].After = after[i : i+1 : i+1]
+		}
+	}
+	return all
+}

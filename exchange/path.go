@@ -1,0 +1,102 @@
+package exchange
+
+import (
+	"math"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A Path is what is believed of the way to a host before the first byte goes there.
+type Path struct {
+	// RTT is the round trip without queues. Zero means that it is unknown or too short to
+	// matter: then only the connection's congestion control holds the data back, and one
+	// lane is enough.
+	RTT time.Duration
+	// Rate is what one flow gets alone; zero means unknown, with the same effect.
+	Rate netmap.BytesPerSec
+	// Capacity is what many flows get together. Zero, or less than Rate, means Rate.
+	Capacity netmap.BytesPerSec
+	// Knee is the number of flows that reaches Capacity, as measured. Zero means that it is
+	// to be concluded from Capacity and Rate.
+	Knee int
+	// Loss is the share of packets that the path loses, 0 … 1.
+	Loss float64
+	// Flows is how many pairs of hosts are likely to share the slowest link of the path, this
+	// one included. Zero means what the engine can tell: see [Config.Site]. Too many cost a
+	// short transfer a round trip or two of growth, too few cost losses at the start.
+	Flows int
+}
+
+// farther is how many times as far as it is believed to be a host may seem at most: the
+// handshake of a connection that is new may have met a queue.
+const farther = 4
+
+// over returns p as s, a stream just opened, knows it better: the least round trip that its
+// connection has seen is no shorter than the path's. Believed half as long as it is, a
+// path would seem to be all queue, and its window would go down to a chunk.
+func (p Path) over(s Stream) Path {
+	if m, ok := s.(measured); ok && p.RTT > 0 {
+		p.RTT = max(p.RTT, min(m.Stats().MinRTT, farther*p.RTT))
+	}
+	return p
+}
+
+// known reports whether p says enough to be of use.
+func (p Path) known() bool {
+	return p.RTT > 0 && p.Rate > 0 && !math.IsInf(float64(p.Rate), 0) && !math.IsNaN(float64(p.Capacity))
+}
+
+// capacity returns what many flows get, at least what one does.
+func (p Path) capacity() netmap.BytesPerSec { return max(p.Capacity, p.Rate) }
+
+const (
+	// slack is how many more lanes are opened than would fill the path if each got what one
+	// flow gets alone, where no knee was measured: flows that losses hold take turns at being
+	// slow. At 20 Mbit/s, 100 ms and 1 % loss one flow gets 1.6 Mbit/s, and 8, 16, 24 lanes
+	// together 70, 100, 100 % of the link; at 200 Mbit/s and 0.1 %, where one gets 6.2, 32 lanes
+	// get 97 % and 48 all of it (docs/design/lanes.md).
+	slack = 4. / 3
+	// leastLoss is the share of lost packets from which on losses are taken for what holds a flow.
+	// Otherwise the network holds each flow to its rate, and more lanes than fill the path
+	// only fill its queue.
+	leastLoss = 1e-5
+	// kneeShare of the capacity is what the lanes of the knee get, as for the prober.
+	kneeShare = 0.95
+	// several is how many times what one flow gets a path must carry for more lanes to
+	// be worth a handshake each.
+	several = 1.25
+	// laneBytes is the most that one lane is asked to have in flight. quic-go's window ends at
+	// 12.8 MB, and a flow of over 300 Mbit/s at 100 ms, 3.75 MB, is held by its pacer at times
+	// (lane.Config.Window says why).
+	laneBytes = 3 << 20
+)
+
+// Lanes returns over how many lanes this host sends on p when Flows pairs of hosts share it: the pair's
+// part of what fills the path. It is 1 where little is known, and at most 63.
+func (p Path) Lanes() int {
+	if !p.known() {
+		return 1
+	}
+	all := float64(p.capacity())
+	want := 1.0
+	if ratio := all / float64(p.Rate); ratio >= several {
+		want = kneeShare * ratio
+		if p.Loss > leastLoss {
+			want = slack * ratio
+		}
+	}
+	if p.Knee > 0 {
+		want = float64(p.Knee)
+	}
+	want = max(want, all*p.RTT.Seconds()/laneBytes)
+	return int(min(max(math.Ceil(want/float64(max(p.Flows, 1))), 1), maxLane))
+}
+
+// part returns what this pair of hosts gets of p when Flows pairs share it, in bytes a second.
+func (p Path) part() float64 { return float64(p.capacity()) / float64(max(p.Flows, 1)) }
+
+// share returns the bytes that lanes lanes to the host may have in flight at first.
+func (p Path) share(lanes int) float64 {
+	return min(float64(p.Rate)*float64(max(lanes, 1)), p.part()) * p.RTT.Seconds()
+}

@@ -1,0 +1,92 @@
+package phase
+
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// What decides between synchronisations. The measurements are those of docs/switches.md.
+const (
+	// portBuffer is what the port of a cheap switch holds: 48 packets. Messages that all fit into
+	// one need no order.
+	portBuffer = 64 << 10
+	// shortMessage is the size from which news pay that come from behind the slowest cable between
+	// switches. Of messages that are shorter, the source's word that one has left is enough, and it
+	// comes sooner. On one switch there is no such cable, and the word is good for longer.
+	shortMessage  = 16 << 10
+	shortOnSwitch = 64 << 10
+	// leadShare is the part of a message of which the news come early, at most.
+	leadShare = 4
+)
+
+// What passes between the last byte of one message on a link and the first of the next, once the news
+// have been sent: the way of the news, that of the data, packets in the ports of hosts and switches.
+const (
+	newsTime    = 150 * time.Microsecond // three times what two network stacks take
+	newsPackets = 10 * 1308              // bytes
+	leadUnit    = 4 << 10                // bytes; a lead counts whole chunks
+)
+
+// Lead returns how many bytes of a message may be missing when the next one on the link is let go,
+// so that links of the given rate are neither idle nor crowded between two messages. A rate of 0
+// is unknown, and counts as 100 Mbit/s.
+func Lead(rate netmap.BytesPerSec) int64 {
+	if rate <= 0 {
+		rate = 100 * netmap.Mbps
+	}
+	bytes := newsPackets + min(float64(rate)*newsTime.Seconds(), 1<<20)
+	return (int64(bytes) + leadUnit - 1) / leadUnit * leadUnit
+}
+
+// Tuned returns the synchronisation that is the fastest for sizes on t, of those that lose next to no
+// packets where the ports of switches hold 48 of them (the papers' "automatic tuning", by size and topology):
+//
+//   - none, where all that crosses the most loaded link fits into the buffer of a port;
+//   - sender, for messages below 16 KiB, on one switch below 64 KiB: the source has the news first;
+//   - receiver with a lead otherwise. The news say what the slowest link on the way has let
+//     through, so that no queue grows from phase to phase as it does with sender, and the lead
+//     hides their way.
+//
+// Sizes that differ count as the largest.
+func Tuned(t *plan.Topology, sizes plan.AlltoallSizes) Options {
+	size := largest(len(t.Hosts()), sizes)
+	switch {
+	case !Crowds(t, sizes):
+		return Options{}
+	case size < shortMessage, size < shortOnSwitch && oneSwitch(t):
+		return Options{Sync: Sender}
+	}
+	rate, _ := t.Bandwidth()
+	return Options{Sync: Receiver, Lead: min(Lead(rate), size/leadShare/leadUnit*leadUnit)}
+}
+
+// Crowds reports whether an alltoall in which nothing waits can overrun the ports of t: what crosses the
+// most loaded link in all is more than a port holds. It then may lose thousands of packets, and take
+// up to nine times the bound.
+func Crowds(t *plan.Topology, sizes plan.AlltoallSizes) bool {
+	return largest(len(t.Hosts()), sizes) > portBuffer/int64(max(1, Load(t)))
+}
+
+// oneSwitch reports whether all machines are on one.
+func oneSwitch(t *plan.Topology) bool {
+	for h := range t.Hosts() {
+		if t.Home(h) != t.Home(0) {
+			return false
+		}
+	}
+	return true
+}
+
+// largest returns the bytes of the largest block among n hosts.
+func largest(n int, sizes plan.AlltoallSizes) (size int64) {
+	for i := range n {
+		for j := range n {
+			if i != j {
+				size = max(size, sizes.Of(i, j))
+			}
+		}
+	}
+	return size
+}

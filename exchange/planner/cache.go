@@ -1,0 +1,302 @@
+package planner
+
+import (
+	"cmp"
+	"container/list"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A Key names one operation among all: collective, hosts in order, sizes in bytes, algorithm and options.
+// A plan is exact in its sizes, and those of others can share nothing with it: what a host sends
+// on is counted in bytes, and pieces are cut at offsets. So the sizes of a key are exact, too.
+type Key [sha256.Size]byte
+
+// KeyOf returns the key of p over hosts, in rank order, and of what was asked for: an algorithm, or ""
+// for the best. It reads no map.
+func KeyOf(hosts []string, p *Problem, algorithm string) Key {
+	buf := make([]byte, 0, 4096)
+	text := func(s string) {
+		buf = binary.AppendUvarint(buf, uint64(len(s)))
+		buf = append(buf, s...)
+	}
+	text(string(p.collective()))
+	text(algorithm)
+	text(fmt.Sprintf("%+v", p.Options))
+	buf = binary.AppendUvarint(buf, uint64(len(hosts)))
+	for _, host := range hosts {
+		text(host)
+	}
+	number := func(n int64) { buf = binary.AppendVarint(buf, n) }
+	switch {
+	case p.collective() == plan.Allgather:
+		for _, n := range p.Sizes {
+			number(n)
+		}
+	case p.Alltoall.Matrix == nil:
+		number(p.Alltoall.Uniform)
+	default:
+		number(-1)
+		for _, row := range p.Alltoall.Matrix {
+			for _, n := range row {
+				number(n)
+			}
+		}
+	}
+	return sha256.Sum256(buf)
+}
+
+// A Kept plan is one that can be run again. It is verified before it is kept, and never modified.
+type Kept struct {
+	Collective plan.Collective
+	Asked      string // algorithm; empty for the best
+	Hosts      int
+	Bytes      int64 // of the largest block
+	Selection  Summary
+	// Parts are the encoded parts of all hosts, for exchange.Restamp.
+	Parts [][]byte
+	Basis *Basis
+	// Shape names what else the plan stands on: the epoch of the pool tree, and declared switches.
+	Shape string
+	// MapEpoch is that of the map from which it was made.
+	MapEpoch uint64
+}
+
+// A Summary is what is kept of a [Selection].
+type Summary struct {
+	Algorithm  string
+	Class      Class
+	Bound      float64 // seconds
+	Forecast   float64 // seconds, not corrected
+	Reason     string
+	Candidates []Candidate
+}
+
+// size is how much memory k takes, in bytes, about.
+func (k *Kept) size() int {
+	n := 1024 + k.Basis.size()
+	for _, p := range k.Parts {
+		n += len(p) + 24
+	}
+	return n
+}
+
+// Limits of a [Cache].
+const (
+	maxKept      = 256
+	maxKeptBytes = 64 << 20
+	maxDrops     = 32
+	// checkPause is for how long a plan that has been compared with the map is run again without another look: the
+	// map itself is older, and to take it costs more than all else.
+	checkPause = time.Second
+)
+
+// Why plans are dropped: the kinds of [Drop].
+const (
+	DropMap        = "map"        // an estimate that it stands on has moved
+	DropShape      = "tree"       // the pool tree or a declared switch tree has changed
+	DropExperience = "experience" // operations have shown another to be faster
+	DropRoom       = "room"       // others have been used since
+)
+
+// A Drop tells of a plan that is kept no longer.
+type Drop struct {
+	Time       time.Time
+	Collective plan.Collective
+	Algorithm  string
+	Hosts      int
+	Bytes      int64
+	Kind       string
+	Why        string // in words
+}
+
+// A Cache keeps plans for operations that come again: at most 256 of them, in 64 MiB. Its methods
+// may be called concurrently. The zero value is empty and ready.
+type Cache struct {
+	mu       sync.Mutex // guards all below; nothing blocks while it is held
+	entries  map[Key]*list.Element
+	recent   list.List // of *cached, the last used in front
+	bytes    int
+	hits     uint64
+	misses   uint64
+	drops    []Drop // the latest, oldest first
+	dropKind map[string]uint64
+}
+
+type cached struct {
+	key        Key
+	kept       *Kept
+	made, used time.Time
+	checked    time.Time
+	hits       uint64
+}
+
+// Checks are what a kept plan must still pass, cheap ones first. Each returns why it fails, or "".
+type Checks struct {
+	Shape string
+	// Moved compares the plan's basis with the map; it is asked at most once a second for a plan.
+	Moved func(*Kept) string
+	// Outdone says whether another algorithm is expected to be faster by now.
+	Outdone func(*Kept) string
+}
+
+// Lookup returns the plan that is kept for key, if it still holds at now. One that does not is dropped.
+func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
+	c.mu.Lock()
+	var e *cached
+	if at := c.entries[key]; at != nil {
+		e = at.Value.(*cached)
+	}
+	fresh := e != nil && now.Sub(e.checked) < checkPause && !now.Before(e.checked)
+	c.mu.Unlock()
+	if e == nil {
+		c.count(&c.misses)
+		return nil, false
+	}
+	kind, why := DropShape, ""
+	if e.kept.Shape != checks.Shape {
+		why = fmt.Sprintf("planned with %s, now it is %s", e.kept.Shape, checks.Shape)
+	}
+	if why == "" && checks.Outdone != nil {
+		kind, why = DropExperience, checks.Outdone(e.kept)
+	}
+	if why == "" && !fresh && checks.Moved != nil {
+		kind, why = DropMap, checks.Moved(e.kept)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.entries[key]
+	if why != "" {
+		c.misses++
+		if at != nil && at.Value == e {
+			c.drop(at, now, kind, why)
+		}
+		return nil, false
+	}
+	c.hits++
+	if at != nil && at.Value == e {
+		e.hits++
+		e.used = now
+		if !fresh {
+			e.checked = now
+		}
+		c.recent.MoveToFront(at)
+	}
+	return e.kept, true
+}
+
+func (c *Cache) count(n *uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+// Keep keeps a plan for key, in place of what was kept for it, and drops those that were not used for
+// the longest time where there is no room.
+func (c *Cache) Keep(key Key, k *Kept, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries = make(map[Key]*list.Element)
+	}
+	if at := c.entries[key]; at != nil {
+		c.forget(at)
+	}
+	size := k.size()
+	if size > maxKeptBytes/4 {
+		return // it would push all others out
+	}
+	for c.recent.Len() > 0 && (c.recent.Len() >= maxKept || c.bytes+size > maxKeptBytes) {
+		c.drop(c.recent.Back(), now, DropRoom, fmt.Sprintf("%d plans of %d bytes are kept, and others were used since", c.recent.Len(), c.bytes))
+	}
+	c.bytes += size
+	c.entries[key] = c.recent.PushFront(&cached{key: key, kept: k, made: now, used: now, checked: now})
+}
+
+// forget removes a plan. The lock is held.
+func (c *Cache) forget(at *list.Element) {
+	e := c.recent.Remove(at).(*cached)
+	delete(c.entries, e.key)
+	c.bytes -= e.kept.size()
+}
+
+// drop removes a plan and notes why. The lock is held.
+func (c *Cache) drop(at *list.Element, now time.Time, kind, why string) {
+	k := at.Value.(*cached).kept
+	c.forget(at)
+	if c.dropKind == nil {
+		c.dropKind = make(map[string]uint64)
+	}
+	c.dropKind[kind]++
+	if len(c.drops) == maxDrops {
+		c.drops = slices.Delete(c.drops, 0, 1)
+	}
+	c.drops = append(c.drops, Drop{
+		Time: now, Collective: k.Collective, Algorithm: k.Selection.Algorithm, Hosts: k.Hosts, Bytes: k.Bytes, Kind: kind, Why: why,
+	})
+}
+
+// CacheStats is the state of a [Cache].
+type CacheStats struct {
+	Plans        []KeptStats // the last used first
+	Bytes        int
+	Hits, Misses uint64
+	Dropped      map[string]uint64 // by kind
+	Drops        []Drop            // the latest, newest first
+}
+
+// KeptStats tells of one plan. Kept must not be modified.
+type KeptStats struct {
+	*Kept
+	Made, Used time.Time
+	Hits       uint64
+	Size       int // bytes of memory
+	PartBytes  int // of all parts together
+}
+
+// Stats returns the state of c.
+func (c *Cache) Stats() CacheStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := CacheStats{Bytes: c.bytes, Hits: c.hits, Misses: c.misses, Dropped: make(map[string]uint64), Drops: slices.Clone(c.drops)}
+	for k, n := range c.dropKind {
+		s.Dropped[k] = n
+	}
+	slices.Reverse(s.Drops)
+	for at := c.recent.Front(); at != nil; at = at.Next() {
+		e := at.Value.(*cached)
+		k := KeptStats{Kept: e.kept, Made: e.made, Used: e.used, Hits: e.hits, Size: e.kept.size()}
+		for _, p := range e.kept.Parts {
+			k.PartBytes += len(p)
+		}
+		s.Plans = append(s.Plans, k)
+	}
+	return s
+}
+
+// Outdone says whether a candidate of s is expected to be faster than the one that was taken, by more
+// than the margin that rates have, when the forecasts are corrected by factor; else it is empty.
+func (s *Summary) Outdone(factor func(algorithm string) float64) string {
+	mine := s.Forecast * factor(s.Algorithm)
+	var best *Candidate
+	least := mine
+	for i := range s.Candidates {
+		c := &s.Candidates[i]
+		if c.Forecast == 0 || c.Algorithm == s.Algorithm {
+			continue
+		}
+		if p := c.Forecast * factor(c.Algorithm); cmp.Less(p, least) {
+			least, best = p, c
+		}
+	}
+	if best == nil || least > mine*(1-basisMargin) {
+		return ""
+	}
+	return fmt.Sprintf("%s is now expected to take %s, %s %s", best.Algorithm, seconds(least), s.Algorithm, seconds(mine))
+}

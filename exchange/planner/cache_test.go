@@ -1,0 +1,237 @@
+package planner
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func kept(p *Problem, parts int) *Kept {
+	return &Kept{
+		Collective: p.collective(), Hosts: p.Snapshot.N(), Bytes: p.LargestBlock(), Shape: "tree 1", Basis: BasisOf(p.Snapshot),
+		Selection: Summary{Algorithm: "ring", Forecast: 1, Candidates: []Candidate{{Algorithm: "ring", Forecast: 1}, {Algorithm: "bruck", Forecast: 1.2}}},
+		Parts:     [][]byte{make([]byte, parts)},
+	}
+}
+
+// TestKeyIsExact: whatever differs between two operations is in their keys, and the same twice is the same.
+func TestKeyIsExact(t *testing.T) {
+	seen := make(map[Key]string)
+	for _, change := range []struct {
+		name string
+		of   func(*Problem) string
+	}{
+		{"as it is", func(p *Problem) string { return "" }},
+		{"another algorithm", func(p *Problem) string { return "ring" }},
+		{"a byte more", func(p *Problem) string { p.Sizes[0]++; return "" }},
+		{"alltoall", func(p *Problem) string {
+			p.Collective = plan.Alltoall
+			p.Alltoall = plan.AlltoallSizes{Uniform: 5}
+			return ""
+		}},
+		{"alltoall, a matrix", func(p *Problem) string {
+			p.Collective = plan.Alltoall
+			n := p.Snapshot.N()
+			p.Alltoall = plan.AlltoallSizes{Matrix: make([][]int64, n)}
+			for i := range p.Alltoall.Matrix {
+				p.Alltoall.Matrix[i] = make([]int64, n)
+			}
+			return ""
+		}},
+		{"options", func(p *Problem) string { p.Fanout = 3; return "" }},
+		{"another order", func(p *Problem) string {
+			order := make([]int, p.Snapshot.N())
+			for i := range order {
+				order[i] = len(order) - 1 - i
+			}
+			p.Snapshot = p.Snapshot.Subset(order)
+			return ""
+		}},
+	} {
+		for range 2 {
+			p := randomProblem(t, rand.New(rand.NewPCG(3, 31)))
+			p.Topology, p.Options = nil, Options{}
+			if p.Snapshot.N() < 3 {
+				t.Fatal("too few hosts")
+			}
+			asked := change.of(p)
+			key := KeyOf(p.Hosts(), p, asked)
+			if before, ok := seen[key]; ok && before != change.name {
+				t.Errorf("%q has the key of %q", change.name, before)
+			}
+			seen[key] = change.name
+		}
+	}
+	if len(seen) != 7 {
+		t.Errorf("%d keys for 7 operations", len(seen))
+	}
+}
+
+// TestCacheDropsWhatNoLongerHolds walks one plan through what can happen to it.
+func TestCacheDropsWhatNoLongerHolds(t *testing.T) {
+	p := randomProblem(t, rand.New(rand.NewPCG(3, 31)))
+	p.Topology = nil
+	key := KeyOf(p.Hosts(), p, "")
+	var c Cache
+	moved, asked, outdone := "", 0, ""
+	checks := Checks{
+		Shape:   "tree 1",
+		Moved:   func(*Kept) string { asked++; return moved },
+		Outdone: func(*Kept) string { return outdone },
+	}
+	now := noon
+	look := func(want bool) {
+		t.Helper()
+		if _, ok := c.Lookup(key, now, checks); ok != want {
+			t.Fatalf("found %v, want %v; %+v", ok, want, c.Stats())
+		}
+	}
+	look(false)
+	c.Keep(key, kept(p, 100), now)
+	look(true)
+	if asked != 0 {
+		t.Error("a plan that was just made is compared with the map")
+	}
+	now = now.Add(2 * checkPause)
+	look(true)
+	look(true)
+	if asked != 1 {
+		t.Errorf("in one second the map was asked for %d times, want once", asked)
+	}
+	now, moved = now.Add(2*checkPause), "a→b: from 10 to 5"
+	look(false)
+	look(false)
+	c.Keep(key, kept(p, 100), now)
+	outdone = "bruck is faster"
+	look(false)
+	outdone = ""
+	c.Keep(key, kept(p, 100), now)
+	checks.Shape = "tree 2"
+	look(false)
+	s := c.Stats()
+	if s.Hits != 3 || s.Misses != 5 || len(s.Plans) != 0 || s.Bytes != 0 {
+		t.Errorf("%d hits, %d misses, %d plans in %d bytes", s.Hits, s.Misses, len(s.Plans), s.Bytes)
+	}
+	var kinds []string
+	for _, d := range s.Drops {
+		kinds = append(kinds, d.Kind)
+	}
+	if !slices.Equal(kinds, []string{DropShape, DropExperience, DropMap}) || s.Dropped[DropMap] != 1 {
+		t.Errorf("dropped %v, %v", kinds, s.Dropped)
+	}
+}
+
+// TestCacheIsBounded: plans without end leave the ones that were used last, and the counts fit.
+func TestCacheIsBounded(t *testing.T) {
+	p := randomProblem(t, rand.New(rand.NewPCG(3, 31)))
+	p.Topology = nil
+	var c Cache
+	now := noon
+	var first Key
+	for i := range 2 * maxKept {
+		p.Sizes[0] = int64(i)
+		key := KeyOf(p.Hosts(), p, "")
+		if i == 0 {
+			first = key
+		}
+		now = now.Add(time.Millisecond)
+		c.Keep(key, kept(p, 1000), now)
+		if _, ok := c.Lookup(first, now, Checks{Shape: "tree 1"}); !ok {
+			t.Fatalf("the plan that is used all the time is gone after %d", i)
+		}
+	}
+	s := c.Stats()
+	if len(s.Plans) != maxKept || s.Dropped[DropRoom] != maxKept || len(s.Drops) != maxDrops {
+		t.Errorf("%d plans kept, %d dropped, %d told of", len(s.Plans), s.Dropped[DropRoom], len(s.Drops))
+	}
+	total := 0
+	for _, k := range s.Plans {
+		total += k.Size
+	}
+	if total != s.Bytes {
+		t.Errorf("plans of %d bytes, counted %d", total, s.Bytes)
+	}
+	c.Keep(first, kept(p, maxKeptBytes), now) // larger than all others may be
+	for i := range 20 {
+		p.Sizes[0] = -int64(i)
+		c.Keep(KeyOf(p.Hosts(), p, ""), kept(p, maxKeptBytes/8), now)
+	}
+	if s := c.Stats(); s.Bytes > maxKeptBytes {
+		t.Errorf("%d bytes kept, at most %d", s.Bytes, maxKeptBytes)
+	}
+}
+
+// TestBasisMoves: by how much each kind of estimate may move.
+func TestBasisMoves(t *testing.T) {
+	of := func(latency time.Duration, bandwidth, capacity float64) *netmap.Snapshot {
+		e := netmap.Estimate{
+			Known:   netmap.FieldLatency | netmap.FieldBandwidth | netmap.FieldCapacity,
+			Latency: latency, Bandwidth: netmap.BytesPerSec(bandwidth), Capacity: netmap.BytesPerSec(capacity),
+		}
+		return netmap.NewSnapshot(1, []netmap.Host{{Name: "a"}, {Name: "b"}}, []netmap.Estimate{{}, e, e, {}})
+	}
+	b := BasisOf(of(20*time.Millisecond, 1e6, 4e6))
+	for _, test := range []struct {
+		s    *netmap.Snapshot
+		says string
+	}{
+		{of(20*time.Millisecond, 1e6, 4e6), ""},
+		{of(24*time.Millisecond, 1.1e6, 3.6e6), ""},
+		{of(20*time.Millisecond, 0.8e6, 4e6), "a→b: from 8 Mbit/s to 6.4 Mbit/s a flow"},
+		{of(20*time.Millisecond, 1e6, 5e6), "in all"},
+		{of(40*time.Millisecond, 1e6, 4e6), "a→b: from 20 ms to 40 ms one way"},
+	} {
+		if got := b.Moved(test.s); got != test.says && (test.says == "" || !strings.HasSuffix(got, test.says)) {
+			t.Errorf("moved: %q, want %q", got, test.says)
+		}
+	}
+	if near := BasisOf(of(100*time.Microsecond, 1e6, 1e6)).Moved(of(500*time.Microsecond, 1e6, 1e6)); near != "" {
+		t.Errorf("in a LAN: %q", near)
+	}
+}
+
+// TestOutdone: a plan goes when experience puts another candidate before it by more than noise.
+func TestOutdone(t *testing.T) {
+	s := kept(randomProblem(t, rand.New(rand.NewPCG(3, 31))), 0).Selection
+	for slow, gone := range map[float64]bool{1: false, 1.3: false, 1.5: true} {
+		why := s.Outdone(func(name string) float64 {
+			if name == "ring" {
+				return slow
+			}
+			return 1
+		})
+		if (why != "") != gone {
+			t.Errorf("ring takes %g times as long as forecast: %q", slow, why)
+		}
+	}
+}
+
+func BenchmarkCache(b *testing.B) {
+	p := gridOf(b, 64, 3)
+	p.Sizes = slices.Repeat([]int64{64 << 10}, 64)
+	var c Cache
+	c.Keep(KeyOf(p.Hosts(), p, ""), kept(p, 100_000), noon)
+	hosts := p.Hosts()
+	b.Run("lookup/hosts=64", func(b *testing.B) {
+		for b.Loop() {
+			if _, ok := c.Lookup(KeyOf(hosts, p, ""), noon, Checks{Shape: "tree 1"}); !ok {
+				b.Fatal("gone")
+			}
+		}
+	})
+	basis := BasisOf(p.Snapshot)
+	b.Run("moved/hosts=64", func(b *testing.B) {
+		for b.Loop() {
+			if why := basis.Moved(p.Snapshot); why != "" {
+				b.Fatal(why)
+			}
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package planner
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A Class is what operations must have in common for one to tell of the other: the collective, the sites
+// that its hosts stand in, how many hosts there are and how large their blocks, each to a factor.
+type Class struct {
+	Collective plan.Collective `json:"collective"`
+	Sites      string          `json:"sites"` // labels, sorted, with + between; of many the first
+	Hosts      int             `json:"hosts"` // 2^Hosts is the first power of two above the number of hosts
+	Size       int             `json:"size"`  // 4^Size is the first power of four above the mean bytes of a block; 0 for none
+}
+
+// maxSites bounds the name of a class, in bytes.
+const maxSites = 128
+
+// ClassOf returns the class of p, whose Snapshot is set.
+func ClassOf(p *Problem) Class {
+	var sites []string
+	for _, h := range p.Snapshot.Hosts() {
+		sites = append(sites, h.Site)
+	}
+	slices.Sort(sites)
+	name := strings.ToValidUTF8(strings.Join(slices.Compact(sites), "+"), "?")
+	for len(name) > maxSites {
+		name = strings.ToValidUTF8(name[:maxSites], "")
+	}
+	n := p.Snapshot.N()
+	var total, blocks float64
+	if p.collective() == plan.Allgather {
+		for _, size := range p.Sizes {
+			total += float64(size)
+		}
+		blocks = float64(n)
+	} else {
+		blocks = float64(n * (n - 1))
+		for i := range n {
+			for j := range n {
+				if i != j {
+					total += float64(p.Alltoall.Of(i, j))
+				}
+			}
+		}
+	}
+	mean := uint64(0)
+	if blocks > 0 {
+		mean = uint64(min(total/blocks, 1<<60))
+	}
+	return Class{Collective: p.collective(), Sites: name, Hosts: bits.Len(uint(n)), Size: (bits.Len64(mean) + 1) / 2}
+}
+
+// Range returns the least and the largest number of hosts of the class, and bytes of a block.
+func (c Class) Range() (fewest, most int, least, largest uint64) {
+	if c.Hosts > 0 {
+		fewest, most = 1<<(c.Hosts-1), 1<<c.Hosts-1
+	}
+	if c.Size > 0 {
+		least, largest = 1<<(2*c.Size-2), 1<<(2*c.Size)-1
+	}
+	return fewest, most, least, largest
+}
+
+// check reports whether c can be a class.
+func (c Class) check() bool {
+	return (c.Collective == plan.Allgather || c.Collective == plan.Alltoall) &&
+		len(c.Sites) <= maxSites && c.Hosts >= 0 && c.Hosts <= 16 && c.Size >= 0 && c.Size <= 31
+}
+
+// Limits of an [Experience], and how it judges.
+const (
+	maxRecords = 1024 // of algorithms and classes
+	maxSamples = 9    // of a record; the oldest goes
+	// maxFactor bounds a correction either way. A forecast that is off by more is of another network, or
+	// something else went over the links.
+	maxFactor = 4
+	// halfLife is how long it takes for a sample to count half: links and hosts change.
+	halfLife = 6 * time.Hour
+	// tunedWeight is how many operations one of a tuning run counts as: nothing else ran beside it.
+	tunedWeight = 3
+)
+
+// A Sample is the outcome of one operation.
+type Sample struct {
+	At     time.Time `json:"at"`
+	Ratio  float64   `json:"ratio"` // achieved / forecast
+	Weight float64   `json:"weight"`
+}
+
+// A Record is what is remembered of one algorithm for one class of operations.
+type Record struct {
+	Class
+	Algorithm string   `json:"algorithm"`
+	Samples   []Sample `json:"samples"` // oldest first
+}
+
+type recordKey struct {
+	Class
+	algorithm string
+}
+
+// An Experience holds how operations went against their forecasts, and corrects forecasts by that.
+// Its methods may be called concurrently. The zero value is empty and ready.
+type Experience struct {
+	mu      sync.Mutex // guards records; nothing blocks while it is held
+	records map[recordKey]*Record
+}
+
+// Add notes that an operation of class c by an algorithm, forecast to take so many seconds, took
+// achieved. tuned says that it was part of a tuning run. Times that are not positive say nothing.
+func (x *Experience) Add(c Class, algorithm string, forecast, achieved float64, tuned bool, now time.Time) {
+	ratio := achieved / forecast
+	if !(forecast > 0) || !(achieved > 0) || math.IsInf(ratio, 0) || !c.check() {
+		return
+	}
+	s := Sample{At: now, Ratio: min(max(ratio, 1.0/maxFactor), maxFactor), Weight: 1}
+	if tuned {
+		s.Weight = tunedWeight
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.add(recordKey{c, algorithm}, s)
+}
+
+// add adds a sample. The lock is held.
+func (x *Experience) add(k recordKey, s Sample) {
+	if x.records == nil {
+		x.records = make(map[recordKey]*Record)
+	}
+	r := x.records[k]
+	if r == nil {
+		if len(x.records) >= maxRecords {
+			x.forgetOldest()
+		}
+		r = &Record{Class: k.Class, Algorithm: k.algorithm}
+		x.records[k] = r
+	}
+	if len(r.Samples) == maxSamples {
+		r.Samples = slices.Delete(r.Samples, 0, 1)
+	}
+	r.Samples = append(r.Samples, s)
+}
+
+// forgetOldest removes the record that has heard nothing for the longest time. The lock is held.
+func (x *Experience) forgetOldest() {
+	var oldest *Record
+	for _, r := range x.records {
+		if oldest == nil || compareRecords(r, oldest) < 0 {
+			oldest = r
+		}
+	}
+	delete(x.records, recordKey{oldest.Class, oldest.Algorithm})
+}
+
+// compareRecords orders by the last sample, then by name: what is forgotten does not hang on map order.
+func compareRecords(a, b *Record) int {
+	return cmp.Or(a.Samples[len(a.Samples)-1].At.Compare(b.Samples[len(b.Samples)-1].At), compareNames(a, b))
+}
+
+func compareNames(a, b *Record) int {
+	return cmp.Or(cmp.Compare(a.Collective, b.Collective), cmp.Compare(a.Sites, b.Sites), cmp.Compare(a.Hosts, b.Hosts),
+		cmp.Compare(a.Size, b.Size), cmp.Compare(a.Algorithm, b.Algorithm))
+}
+
+// A Correction is what an [Experience] says of one algorithm and class.
+type Correction struct {
+	Class
+	Algorithm string
+	Factor    float64 // by which forecasts are multiplied
+	Median    float64 // of achieved / forecast
+	Samples   int
+	Last      time.Time
+}
+
+// Factor returns by what a forecast of algorithm for class c is to be multiplied, between 1/4 and 4:
+// the median of what its operations took over their forecasts, less decided the fewer and the older
+// they are. Of operations of the class that it never ran, it assumes what is true of those of other sizes
+// up to a factor of 16, and else of other algorithms: an algorithm that nobody has tried is no better
+// than the rest for that.
+func (x *Experience) Factor(c Class, algorithm string, now time.Time) float64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if f, ok := factor(samples(x.records[recordKey{c, algorithm}]), now); ok {
+		return f
+	}
+	for _, step := range []int{-1, 1, -2, 2} {
+		near := c
+		near.Size += step
+		if f, ok := factor(samples(x.records[recordKey{near, algorithm}]), now); ok {
+			return math.Sqrt(f) // half as sure
+		}
+	}
+	var all []Sample
+	for k, r := range x.records {
+		if k.Class == c {
+			all = append(all, r.Samples...)
+		}
+	}
+	f, _ := factor(all, now)
+	return f
+}
+
+func samples(r *Record) []Sample {
+	if r == nil {
+		return nil
+	}
+	return r.Samples
+}
+
+// factor returns the correction that samples give, and whether they give any.
+func factor(samples []Sample, now time.Time) (float64, bool) {
+	type weighted struct{ log, weight float64 }
+	var ws []weighted
+	total := 0.0
+	for _, s := range samples {
+		w := s.Weight * math.Exp2(-max(now.Sub(s.At), 0).Hours()/halfLife.Hours())
+		ws = append(ws, weighted{math.Log(s.Ratio), w})
+		total += w
+	}
+	if total < 0.1 { // some twenty hours after the last
+		return 1, false
+	}
+	slices.SortFunc(ws, func(a, b weighted) int { return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.weight, b.weight)) })
+	// The median, and between two in the middle half way: then one outlier of two has no more say than the other.
+	var low, high, below float64
+	for i, w := range ws {
+		if below <= total/2 {
+			low, high = w.log, w.log
+			if below+w.weight == total/2 && i+1 < len(ws) {
+				high = ws[i+1].log
+			}
+		}
+		below += w.weight
+	}
+	return math.Exp((low + high) / 2 * total / (total + 1)), true
+}
+
+// Corrections lists what x knows, in order of class and algorithm.
+func (x *Experience) Corrections(now time.Time) []Correction {
+	var out []Correction
+	for _, r := range x.Records() {
+		f, ok := factor(r.Samples, now)
+		if !ok {
+			continue
+		}
+		ratios := make([]float64, len(r.Samples))
+		for i, s := range r.Samples {
+			ratios[i] = s.Ratio
+		}
+		slices.Sort(ratios)
+		out = append(out, Correction{
+			Class: r.Class, Algorithm: r.Algorithm, Factor: f, Median: ratios[(len(ratios)-1)/2],
+			Samples: len(ratios), Last: r.Samples[len(r.Samples)-1].At,
+		})
+	}
+	return out
+}
+
+// Records returns a copy of all records, in order of class and algorithm.
+func (x *Experience) Records() []Record {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := make([]Record, 0, len(x.records))
+	for _, r := range x.records {
+		out = append(out, Record{Class: r.Class, Algorithm: r.Algorithm, Samples: slices.Clone(r.Samples)})
+	}
+	slices.SortFunc(out, func(a, b Record) int { return compareNames(&a, &b) })
+	return out
+}

@@ -1,0 +1,151 @@
+package planner
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+var someClass = Class{Collective: plan.Allgather, Sites: "NTH+UT", Hosts: 4, Size: 8}
+
+// TestExperienceCorrects: an algorithm that always takes 1.5 times its forecast comes to that, by few
+// operations already to most of it; outliers do not move it, and after a day it is forgotten.
+func TestExperienceCorrects(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 41))
+		var x Experience
+		now := noon
+		last := 1.0
+		for i := range 8 {
+			now = now.Add(time.Minute)
+			noise := math.Exp(0.05 * rng.NormFloat64())
+			x.Add(someClass, "ring", 2, 3*noise, false, now)
+			f := x.Factor(someClass, "ring", now)
+			if f < 1.1 || f > 1.7 || i > 2 && f < last*0.93 {
+				t.Fatalf("seed %d: %g after %d operations, before it %g", seed, f, i+1, last)
+			}
+			last = f
+		}
+		if last < 1.35 {
+			t.Errorf("seed %d: %g after eight operations, want near 1.5", seed, last)
+		}
+		for range 3 { // something else went over the link
+			x.Add(someClass, "ring", 2, 1000, false, now)
+		}
+		if f := x.Factor(someClass, "ring", now); f < 1.3 || f > 1.65 {
+			t.Errorf("seed %d: %g after three outliers", seed, f)
+		}
+		if f := x.Factor(someClass, "ring", now.Add(48*time.Hour)); f != 1 {
+			t.Errorf("seed %d: %g after two days", seed, f)
+		}
+	}
+}
+
+// TestExperienceOfOthers: what was never run is no better than the rest.
+func TestExperienceOfOthers(t *testing.T) {
+	var x Experience
+	if f := x.Factor(someClass, "ring", noon); f != 1 {
+		t.Errorf("without any experience: %g", f)
+	}
+	for range maxSamples {
+		x.Add(someClass, "ring", 1, 2, true, noon)
+		x.Add(someClass, "bruck", 1, 1.1, true, noon)
+	}
+	near, far := someClass, someClass
+	near.Size++
+	far.Sites = "UK"
+	for _, test := range []struct {
+		of        Class
+		algorithm string
+		low, high float64
+	}{
+		{someClass, "ring", 1.8, 2}, {someClass, "bruck", 1.08, 1.1},
+		{someClass, "simple", 1.1, 2}, // of a class that is slow altogether
+		{near, "ring", 1.3, 1.45}, {near, "simple", 1, 1}, {far, "ring", 1, 1},
+	} {
+		if f := x.Factor(test.of, test.algorithm, noon); f < test.low || f > test.high {
+			t.Errorf("%s, %+v: %g, want %g to %g", test.algorithm, test.of, f, test.low, test.high)
+		}
+	}
+}
+
+// TestExperienceIsBounded: in its records, samples and factors, whatever comes.
+func TestExperienceIsBounded(t *testing.T) {
+	var x Experience
+	for i := range maxRecords + 300 {
+		c := someClass
+		c.Hosts, c.Size = i%16, i/16%30
+		for _, took := range []float64{1e9, 0, -1, math.NaN(), math.Inf(1)} {
+			x.Add(c, []string{"a", "b", "c", "d", "e", "f", "g"}[i/480%7], 1, took, false, noon.Add(time.Duration(i)*time.Second))
+		}
+	}
+	x.Add(Class{Collective: "no such"}, "ring", 1, 1, false, noon)
+	records := x.Records()
+	if len(records) != maxRecords {
+		t.Errorf("%d records, want %d", len(records), maxRecords)
+	}
+	for _, r := range records {
+		if len(r.Samples) > maxSamples {
+			t.Fatalf("%d samples of %s", len(r.Samples), r.Algorithm)
+		}
+		if f := x.Factor(r.Class, r.Algorithm, noon); !(f >= 1.0/maxFactor && f <= maxFactor) {
+			t.Fatalf("a factor of %g", f)
+		}
+	}
+}
+
+// TestClassOf: sizes a factor of four apart are of different classes, and names are bounded.
+func TestClassOf(t *testing.T) {
+	p := randomProblem(t, rand.New(rand.NewPCG(3, 31)))
+	p.Topology = nil
+	seen := make(map[int]int64)
+	for _, size := range []int64{0, 1, 4, 64, 1 << 10, 64 << 10, 1 << 20, 1 << 40} {
+		for i := range p.Sizes {
+			p.Sizes[i] = size
+		}
+		c := ClassOf(p)
+		if other, ok := seen[c.Size]; ok || !c.check() {
+			t.Errorf("%d bytes and %d are both of class %+v", size, other, c)
+		}
+		seen[c.Size] = size
+	}
+}
+
+func FuzzParseExperience(f *testing.F) {
+	var x Experience
+	x.Add(someClass, "ring", 1, 2, true, noon)
+	x.Add(Class{Collective: plan.Alltoall}, "bruck", 1, 0.5, false, noon)
+	good, err := x.AppendJSON(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"version":1,"records":[{"collective":"allgather","sites":"a","hosts":3,"size":2,"algorithm":"ring","samples":[{"at":"2030-01-01T00:00:00Z","ratio":1,"weight":1}]}]}`))
+	f.Add([]byte(`{"version":1,"records":[{"collective":"allgather","algorithm":"ring","samples":[{"ratio":1e9,"weight":1}]}]}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		x, err := ParseExperience(in, noon)
+		if err != nil {
+			return
+		}
+		for _, r := range x.Records() {
+			if g := x.Factor(r.Class, r.Algorithm, noon); !(g >= 1.0/maxFactor && g <= maxFactor) {
+				t.Fatalf("a factor of %g", g)
+			}
+		}
+		once, err := x.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ParseExperience(once, noon)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, once)
+		}
+		if twice, _ := again.AppendJSON(nil); !bytes.Equal(once, twice) {
+			t.Fatalf("%s\n%s", once, twice)
+		}
+	})
+}

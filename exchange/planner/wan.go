@@ -1,0 +1,105 @@
+package planner
+
+import (
+	"errors"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/shuffle"
+	"github.com/gridagent/gridagent/exchange/wan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// wan is the alltoall across sites. Inside a site it runs in phases where the switches are
+// declared, and else the group shuffle.
+func (p *Problem) wan() (*plan.Plan, error) {
+	if err := p.needRates(); err != nil {
+		return nil, err
+	}
+	net, err := p.network()
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := p.alltoallBounds(net)
+	if err != nil {
+		return nil, err
+	}
+	var local []*plan.Plan
+	for _, hosts := range p.Clusters() {
+		if len(hosts) < 2 {
+			continue
+		}
+		l, err := p.amongHosts(hosts)
+		if err != nil {
+			return nil, err
+		}
+		local = append(local, l)
+	}
+	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net)})
+}
+
+// lines returns the line rates of the links between clusters, for those of which no pair has a
+// measured capacity: a train of packets reads them at once, what many flows get is measured
+// about hourly.
+func (p *Problem) lines(net *plan.Network) []netmap.BytesPerSec {
+	n, pools := p.Snapshot.N(), net.Pools()
+	lines, known := make([]netmap.BytesPerSec, pools*pools), make([]bool, pools*pools)
+	for i := range n {
+		for j := range n {
+			link := net.Pool[i]*pools + net.Pool[j]
+			e := p.Snapshot.Estimate(i, j)
+			if net.Pool[i] == net.Pool[j] || known[link] {
+				continue
+			}
+			if e.Has(netmap.FieldCapacity) {
+				known[link], lines[link] = true, 0
+			} else if e.Has(netmap.FieldLine) {
+				lines[link] = max(lines[link], e.Line)
+			}
+		}
+	}
+	return lines
+}
+
+// amongHosts is the alltoall inside one cluster.
+func (p *Problem) amongHosts(hosts []int) (*plan.Plan, error) {
+	names := make([]string, len(hosts))
+	of := make(map[string]int, len(hosts))
+	for i, h := range hosts {
+		names[i] = p.Snapshot.Host(h).Name
+		of[names[i]] = h
+	}
+	for _, t := range p.LANs {
+		if !t.Covers(names) {
+			continue
+		}
+		part, err := t.Subset(names)
+		if err != nil {
+			return nil, err
+		}
+		order := make([]int, len(hosts)) // of the tree
+		for i, name := range part.Hosts() {
+			order[i] = of[name]
+		}
+		return p.phases(part, p.Alltoall.Among(order))
+	}
+	fanout := p.Fanout
+	if fanout == 0 {
+		fanout = defaultFanout
+	}
+	return shuffle.Group(names, p.Alltoall.Among(hosts), max(1, min(fanout, len(hosts)-1)))
+}
+
+// alltoallBounds returns the bounds of the problem on net, which is [Problem.network].
+func (p *Problem) alltoallBounds(net *plan.Network) (*plan.AlltoallBounds, error) {
+	if p.collective() != plan.Alltoall {
+		return nil, errors.New("only an alltoall has these bounds")
+	}
+	if p.bounds == nil {
+		b, err := net.AlltoallBounds(p.Alltoall)
+		if err != nil {
+			return nil, err
+		}
+		p.bounds = b
+	}
+	return p.bounds, nil
+}

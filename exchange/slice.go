@@ -1,0 +1,115 @@
+package exchange
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// A mark says when, since the start of the run, the slice that ends at byte end of a stream's chunks
+// was handed to the transport; zero: not yet.
+type mark struct {
+	end int64
+	at  time.Duration
+}
+
+// slice waits until the window has room for the next bytes of a chunk of which left are not
+// written, and returns how many. done of its bytes are. It does not wait when the run or the
+// answers have ended: then the frame is finished, if there is time, and nothing more.
+func (x *run) slice(p *peer, l *outLane, left, done int) int {
+	if l.win == nil {
+		return left
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	if done > 0 {
+		l.passed(now.Sub(x.start))
+	}
+	n := min(int64(left), l.win.slice)
+	if int64(left)-n < l.win.slice/4 {
+		n = int64(left) // no slice of a few bytes
+	}
+	for !l.room(n) && !l.broken && p.ctx.Err() == nil {
+		l.meter.enter(held, now)
+		p.held++
+		p.midway++
+		p.idled = true
+		p.cond.Wait()
+		p.held--
+		p.midway--
+		now = time.Now()
+		l.meter.enter(writing, now)
+	}
+	l.win.wrote(n)
+	l.sent += n
+	l.slices = append(l.slices, mark{end: l.sent})
+	return int(n)
+}
+
+// room reports whether n bytes more may go out on l. What the peer has read and not answered yet may be
+// nearly a step on each lane: if that filled the window, both ends would wait for ever.
+func (l *outLane) room(n int64) bool {
+	w := l.win
+	return w.room(n) || l.sent-l.got+n <= w.step+w.slice*5/4
+}
+
+// step is what the peer of l is asked for: an answer after so many bytes, 0 for after each chunk.
+func (l *outLane) step() int {
+	if l.win == nil {
+		return 0
+	}
+	return int(l.win.step)
+}
+
+// greets notes that the peer is about to be asked for answers, which it gives at once for the first time.
+// It is one packet, and as if it had been sent earlier by what a slice takes longer.
+func (x *run) greets(l *outLane) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if l.win != nil {
+		l.slices = append(l.slices, mark{at: time.Since(x.start) - l.win.rate.Time(l.win.slice)})
+	}
+}
+
+// passed notes that the transport has taken the newest slice: what it waited for the lane's own
+// congestion window is no queue on the way. It needs run.mu.
+func (l *outLane) passed(now time.Duration) {
+	if n := len(l.slices); n > 0 && l.slices[n-1].at == 0 {
+		l.slices[n-1].at = max(now, 1)
+	}
+}
+
+// answered notes that the peer has read got bytes of l's chunks when its clock, which began at any time, said
+// clock. Its error is errMalformed. It needs run.mu.
+func (l *outLane) answered(got int64, clock time.Duration) error {
+	if l.win == nil || got < l.got || got > l.sent {
+		return fmt.Errorf("%w: answer to %d bytes, which were not sent or not asked about", errMalformed, got)
+	}
+	best := time.Duration(math.MaxInt64)
+	n := 0
+	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
+		if s := l.slices[n]; s.at != 0 {
+			best = min(best, clock-s.at-l.win.rate.Time(got-s.end)) // what has come behind it took time
+		}
+	}
+	l.slices = l.slices[n:]
+	l.win.answered(got-l.got, best)
+	l.got = got
+	l.landed(got)
+	return nil
+}
+
+// stuck returns the bytes of l that were handed over longer ago than patience and are not
+// answered. It needs run.mu.
+func (l *outLane) stuck(now, patience time.Duration) (n int64) {
+	from := l.got
+	for _, s := range l.slices {
+		if s.at == 0 || now-s.at <= patience {
+			break
+		}
+		n += s.end - from
+		from = s.end
+	}
+	return n
+}

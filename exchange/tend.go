@@ -1,0 +1,104 @@
+package exchange
+
+import "time"
+
+// tendEvery is how often lanes are looked after: late chunks are found, and lanes added.
+// Meters look every lookEvery, a multiple of it.
+const tendEvery = 25 * time.Millisecond
+
+// tended reports whether the run needs somebody who looks after its lanes. It needs x.mu.
+func (x *run) tended() bool {
+	if len(x.meters) > 0 {
+		return true
+	}
+	for _, p := range x.peers {
+		if p.open > 0 && p.path.known() {
+			return true
+		}
+	}
+	return false
+}
+
+// tend looks after the lanes until done is closed. [Config.Observe] is called without a lock.
+func (x *run) tend(done <-chan struct{}) {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	var samples []Sample // reused
+	looked := time.Now()
+	for last := false; !last; {
+		select {
+		case <-done:
+			last = true
+		case <-tick.C:
+		}
+		now := time.Now()
+		x.mu.Lock()
+		for _, p := range x.peers {
+			x.tendPeer(p, now)
+		}
+		if last || now.Sub(looked) >= lookEvery {
+			looked = now
+			samples = x.observe(now, last, samples)
+		}
+		x.mu.Unlock()
+		for _, s := range samples {
+			x.eng.cfg.Observe(s)
+		}
+		clear(samples)
+		samples = samples[:0]
+	}
+}
+
+// tendPeer wakes lanes that could copy what is late, and adds lanes. It needs x.mu.
+func (x *run) tendPeer(p *peer, now time.Time) {
+	if x.ended || p.open == 0 || p.win == nil || len(p.outs) == 0 {
+		return
+	}
+	c := p.look()
+	p.idled = false
+	if n := p.grow.look(now, p.path, c); n > p.lanes && x.eng.cfg.Lanes == nil {
+		x.eng.cfg.Log.Debug("more lanes", "peer", p.name, "exchange", x.part.ID, "lanes", n, "had", p.lanes)
+		x.staff(p, n)
+	}
+	if p.lanes > 1 {
+		p.win.stuck = 0
+		for _, l := range p.outs {
+			p.win.stuck += l.stuck(now.Sub(x.start), p.patience())
+		}
+		p.cond.Broadcast()
+	}
+}
+
+// look sees what the lanes to p do. It needs run.mu: quic-go's counters take no lock of
+// their own that is held for long.
+func (p *peer) look() crowd {
+	c := crowd{lanes: p.lanes, idle: p.idled, bytes: p.win.got}
+	var queue time.Duration
+	var sent uint64
+	n := 0
+	for _, l := range p.outs {
+		m, ok := l.stream.(measured)
+		if !ok {
+			continue
+		}
+		st := m.Stats()
+		if st.MinRTT <= 0 {
+			continue
+		}
+		c.lost += st.PacketsLost
+		sent += st.PacketsSent
+		if c.rtt == 0 || st.MinRTT < c.rtt {
+			c.rtt = st.MinRTT
+		}
+		queue += max(st.SmoothedRTT, st.LatestRTT)
+		n++
+	}
+	if n > 0 {
+		p.trip = queue / time.Duration(n)
+		c.queue = p.trip - c.rtt
+		if sent > 200 {
+			p.path.Loss = max(p.path.Loss, float64(c.lost)/float64(sent))
+		}
+	}
+	return c
+}

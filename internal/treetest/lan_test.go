@@ -1,0 +1,126 @@
+package treetest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gridagent/gridagent/configs"
+	"github.com/gridagent/gridagent/exchange/phase"
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/ring"
+	"github.com/gridagent/gridagent/exchange/shuffle"
+)
+
+var syncTable = flag.String("treetest.sync-table", "", "file that TestSyncTable puts its table into, between the marks of docs/switches.md")
+
+// TestLAN holds the choices inside a LAN to the bound, and to losing nothing where the ports of switches hold 48
+// packets. Headers and acknowledgements alone make 1.07 to 1.08 of 1.
+func TestLAN(t *testing.T) {
+	if testing.Short() || raceDetector {
+		t.Skip("exchanges of 5 MB; TestBytes runs the same code with small blocks")
+	}
+	const size = 64 << 10
+	for _, tc := range []struct {
+		name  string
+		topo  *plan.Topology
+		limit float64 // of the alltoall
+	}{
+		{"one switch", chain(t, 8), 1.10},
+		{"two switches", chain(t, 4, 4), 1.12},
+	} {
+		gather, err := ring.Allgather(tc.topo, ring.KindLR3, uniform(8, size).gather)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := phase.Schedule(tc.topo, plan.AlltoallSizes{Uniform: size}, phase.Options{Sync: phase.Auto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := map[*plan.Plan]float64{gather: 1.10, all: tc.limit}
+		LAN{Topology: tc.topo, PortQueue: 48}.Measure(t, 1, []*plan.Plan{gather, all}, func(r Reading) {
+			t.Logf("%s, %s: %v, %.3f of the bound, predicted %v", tc.name, r.Plan.Algorithm, r.Makespan, r.Ratio(), r.Predicted)
+			if r.Ratio() > limits[r.Plan] || r.Ratio() < 1 || r.Dropped > 0 {
+				t.Errorf("%s, %s: %.3f of the bound with %d packets lost, want 1 to %.2f and none", tc.name, r.Plan.Algorithm, r.Ratio(), r.Dropped, limits[r.Plan])
+			}
+		})
+	}
+}
+
+// TestSyncTable is no test but writes the table of docs/switches.md: which synchronisation of an alltoall takes how
+// long on which switches.
+func TestSyncTable(t *testing.T) {
+	if *syncTable == "" {
+		t.Skip("writes a table, with -treetest.sync-table FILE")
+	}
+	type scheme struct {
+		name string
+		make func(topo *plan.Topology, s plan.AlltoallSizes) (*plan.Plan, error)
+	}
+	aapc := func(name string, o phase.Options) scheme {
+		return scheme{name, func(topo *plan.Topology, s plan.AlltoallSizes) (*plan.Plan, error) { return phase.Schedule(topo, s, o) }}
+	}
+	schemes := []scheme{
+		aapc("auto", phase.Options{Sync: phase.Auto}),
+		aapc("none", phase.Options{}), aapc("sender", phase.Options{Sync: phase.Sender}),
+		aapc("receiver", phase.Options{Sync: phase.Receiver}), aapc("barrier", phase.Options{Sync: phase.Barrier}),
+		{"sync-shuffle", func(topo *plan.Topology, s plan.AlltoallSizes) (*plan.Plan, error) {
+			return shuffle.Synchronous(topo.Hosts(), s)
+		}},
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, "| switches | ports hold | block |")
+	for _, s := range schemes {
+		fmt.Fprintf(&b, " %s |", s.name)
+	}
+	fmt.Fprint(&b, "\n|---|---:|---:|"+strings.Repeat("---:|", len(schemes))+"\n")
+	for _, network := range []struct{ file, name string }{
+		{"aapc-conf-a", "one, 24 hosts"}, {"aapc-conf-b", "four in a star, 32 hosts"}, {"aapc-conf-c", "four in a line, 32 hosts"},
+	} {
+		data, _ := configs.Topology(network.file)
+		topo, err := plan.ReadTopology(network.file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int64{64 << 10, 16 << 10, 4 << 10, 1 << 10} {
+			for _, queue := range []int{48, 256} {
+				fmt.Fprintf(&b, "| %s | %d packets | %d KiB |", network.name, queue, size>>10)
+				for _, s := range schemes {
+					p, err := s.make(topo, plan.AlltoallSizes{Uniform: size})
+					if err != nil {
+						t.Fatal(err)
+					}
+					// A cluster for each: windows that have met losses are not another scheme's.
+					LAN{Topology: topo, PortQueue: queue}.Measure(t, 1, []*plan.Plan{p}, func(r Reading) {
+						fmt.Fprintf(&b, " %.2f", r.Ratio())
+						if r.Dropped > 0 {
+							fmt.Fprintf(&b, " (%d lost)", r.Dropped)
+						}
+						fmt.Fprint(&b, " |")
+					})
+				}
+				fmt.Fprintln(&b)
+				if err := replaceTable(*syncTable, b.String()); err != nil { // row by row: all take minutes
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// replaceTable puts table between the marks of the file at path.
+func replaceTable(path, table string) error {
+	const begin, end = "<!-- sync table: written by TestSyncTable of internal/treetest -->\n", "<!-- end of the sync table -->"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(data), begin)
+	_, after, found := strings.Cut(rest, end)
+	if !ok || !found {
+		return fmt.Errorf("%s has no marks for the table: want %q and %q", path, begin, end)
+	}
+	return os.WriteFile(path, []byte(before+begin+table+end+after), 0o644)
+}
