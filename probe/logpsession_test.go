@@ -118,7 +118,7 @@ func TestLogPGapOverEmulatedLinks(t *testing.T) {
 					// Such messages share packets, as many as are there when the sender's goroutine runs: a machine with other
 					// work makes more packets of them, but nothing near one each. The rest is the answer's delay, of which a burst of
 					// thousands leaves some microseconds.
-					one, own := truth(tt.link.Rate).Time(1), min(truth(tt.link.Rate).Time(4)+2*us, truth(tt.link.Rate).Time(1+quicOverhead+packetCost)+20*us)
+					one, own := truth(tt.link.Rate).Time(1), min(truth(tt.link.Rate).Time(8)+2*us, truth(tt.link.Rate).Time(1+quicOverhead+packetCost)+20*us)
 					// Under loss a burst that went out as many packets has lost one of them.
 					if got := m.Points[0].Gap; (got < min(one/2, one-10*us) || got > own) && tt.link.Loss == 0 {
 						t.Errorf("g(0) = %v, want %v, or up to %v on a busy machine", got, one, own)
@@ -133,7 +133,7 @@ func TestLogPGapOverEmulatedLinks(t *testing.T) {
 					after := n.Stats()
 					is, _ := after.Link("a", "b")
 					carried := is.Delivered.Bytes - was.Delivered.Bytes
-					if off := float64(sent)/float64(carried) - 1; off > 0.04 || off < -0.06 { // some may wait in the queue
+					if off := float64(sent)/float64(carried) - 1; off > 0.10 || off < -0.06 { // some may wait in the queue: of 50 kB, at 0.1 Mbit/s, 4
 						t.Errorf("%d bytes counted, the link has carried %d", sent, carried)
 					}
 					if took > logpTime {

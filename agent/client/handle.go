@@ -64,16 +64,21 @@ func (o *Operation) Cancel() {
 const cancelGrace = 5 * time.Second
 
 // outcome tells the agent of a Cancel, which may not have heard of the operation yet, and returns
-// the words that all ranks get.
-func (o *Operation) outcome(err error) error {
+// the words that all ranks get. An operation behind one that was given up so early ends like it;
+// ctx is what the caller gave.
+func (o *Operation) outcome(ctx context.Context, err error) error {
+	cause := context.Cause(o.r.numbers.ctx)
+	behind := ctx.Err() == nil && cause != nil && !errors.Is(cause, errClosed)
 	var ge *GroupError
-	if err == nil || !o.cancelled.Load() || errors.As(err, &ge) {
+	if err == nil || errors.As(err, &ge) || !o.cancelled.Load() && !behind {
 		return err
 	}
-	ctx, stop := context.WithTimeout(context.Background(), cancelGrace)
-	defer stop()
-	// Where it fails, the group is over, or the agent is gone.
-	_, _ = o.r.c.api.Cancel(ctx, connect.NewRequest(&apiv1.CancelRequest{Job: o.r.job, Rank: o.r.rank}))
+	if o.cancelled.Load() {
+		ctx, stop := context.WithTimeout(context.Background(), cancelGrace)
+		defer stop()
+		// Where it fails, the group is over, or the agent is gone.
+		_, _ = o.r.c.api.Cancel(ctx, connect.NewRequest(&apiv1.CancelRequest{Job: o.r.job, Rank: o.r.rank}))
+	}
 	if ge := o.r.failure(cancelGrace); ge != nil {
 		return ge
 	}
@@ -99,6 +104,7 @@ func newNumbers() *numbers {
 
 // start runs t in a goroutine that ends with the operation, with ctx, or with the rank.
 func (r *Rank) start(ctx context.Context, t *task) *Operation {
+	callers := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	o := &Operation{r: r, cancel: cancel, done: make(chan struct{})}
 	if err := errors.Join(t.wrong, t.opts.check()); err != nil {
@@ -116,7 +122,7 @@ func (r *Rank) start(ctx context.Context, t *task) *Operation {
 		defer cancel()
 		defer context.AfterFunc(ns.ctx, cancel)()
 		o.res, o.err = r.run(ctx, n, t)
-		o.err = o.outcome(o.err)
+		o.err = o.outcome(callers, o.err)
 		close(o.done)
 	}()
 	return o
