@@ -136,6 +136,9 @@ func (s *mapSync) turnToSomebody(ctx context.Context) bool {
 
 // sleep waits for d and reports whether ctx goes on.
 func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -133,7 +133,7 @@ func TestLogPGapOverEmulatedLinks(t *testing.T) {
 					after := n.Stats()
 					is, _ := after.Link("a", "b")
 					carried := is.Delivered.Bytes - was.Delivered.Bytes
-					if off := float64(sent)/float64(carried) - 1; off > 0.10 || off < -0.06 { // some may wait in the queue: of 50 kB, at 0.1 Mbit/s, 4
+					if off := float64(sent)/float64(carried) - 1; off > 0.10 || off < -0.15 { // some may wait in the queue: of 30 kB, at 0.1 Mbit/s, 3
 						t.Errorf("%d bytes counted, the link has carried %d", sent, carried)
 					}
 					if took > logpTime {

@@ -165,6 +165,9 @@ func (c *catcher) strays() uint64 {
 
 // sleep waits d or until ctx ends, whose cause it then returns.
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

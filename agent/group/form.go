@@ -141,18 +141,7 @@ func (g *Groups) form(ctx context.Context, reg message, opts JoinOptions) (messa
 			opts.Waiting(m.Ranks, m.Missing)
 		}
 	}
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			err := context.Cause(ctx)
-			if errors.Is(err, errNoWord) {
-				err = silentDirectory(reg, opts.Limit, at, missing)
-			}
-			return message{}, err
-		case <-pause.C:
-		}
 		at = directoryHost(reg.Job, g.cfg.Members())
 		if opts.Limit > 0 {
 			reg.Limit = max(opts.Limit-time.Since(begun), 1)
@@ -166,7 +155,17 @@ func (g *Groups) form(ctx context.Context, reg message, opts JoinOptions) (messa
 			return message{}, f
 		}
 		g.log.Debug("registration ended, trying again", "job", reg.Job, "rank", reg.Rank, "directory", at, "err", err)
-		pause.Reset(200*time.Millisecond + rand.N(200*time.Millisecond))
+		pause := time.NewTimer(200*time.Millisecond + rand.N(200*time.Millisecond))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			err := context.Cause(ctx)
+			if errors.Is(err, errNoWord) {
+				err = silentDirectory(reg, opts.Limit, at, missing)
+			}
+			return message{}, err
+		case <-pause.C:
+		}
 	}
 }
 

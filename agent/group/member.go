@@ -354,11 +354,13 @@ func (m *member) exchange(o *op, msg message) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	select { // while the others hear of the start: see coordinator.holds
-	case <-time.After(min(msg.Hold, maxHold)):
-	case <-m.ctx.Done():
-		r.release()
-		return nil, context.Cause(m.ctx)
+	if msg.Hold > 0 {
+		select { // while the others hear of the start: see coordinator.holds
+		case <-time.After(min(msg.Hold, maxHold)):
+		case <-m.ctx.Done():
+			r.release()
+			return nil, context.Cause(m.ctx)
+		}
 	}
 	send, results := r.memory()
 	t, err := m.g.cfg.Run(m.ctx, Exchange{

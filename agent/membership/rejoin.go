@@ -153,6 +153,9 @@ func (m *Membership) jitter(d time.Duration) time.Duration {
 
 // sleep waits for d; it reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

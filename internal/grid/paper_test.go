@@ -67,7 +67,7 @@ func TestPaperGridSeeds(t *testing.T) {
 	if testing.Short() || gridtest.Race {
 		t.Skip("the same code as TestPaperGrid, more often")
 	}
-	for seed := uint64(2); seed <= 4; seed++ {
+	for seed := uint64(2); seed <= 3; seed++ {
 		gridtest.Run(t, gridtest.Config{Grid: gridtest.Load(t, paper), Seed: seed}, func(c *gridtest.Cluster) {
 			defer watchMembers(c)()
 			job := c.Job("min3", c.EachHost(), 64<<10)
@@ -101,14 +101,14 @@ func TestBoundRatios(t *testing.T) {
 		for _, alg := range algs {
 			table += fmt.Sprintf(" %16s", alg)
 		}
-		for _, size := range []int{16 << 10, 64 << 10, 256 << 10} {
+		for _, size := range []int{16 << 10, 64 << 10} {
 			bound := c.Bound(c.Job("", c.EachHost(), size))
 			table += fmt.Sprintf("\n%8d %7.2fs", size, bound.Seconds())
 			for _, alg := range algs {
 				job := c.Job(alg, c.EachHost(), size)
 				r := c.MustRun(job)
 				table += fmt.Sprintf(" %7.2fs = %5.2f", r.Makespan.Seconds(), r.Makespan.Seconds()/bound.Seconds())
-				if alg == "min3" && size == 256<<10 { // the larger, the sharper
+				if alg == "min3" && size == 64<<10 { // the larger, the sharper
 					for _, site := range []string{"UT", "UK", "NTH"} {
 						once(c, site, r.Into(site), c.Outside(job, site))
 					}
