@@ -4,7 +4,7 @@
 // Its table has the rows of the numbers to reach of live measurement, each with what was measured, the bound and whether it
 // is kept; it exits 1 if one is not. A row is made of cells ([Cell]): a world, a seed, and how long to look. All of them run
 // in virtual time over internal/gridnet with real agents, so that hours of idling take minutes and two runs differ by
-// about one per cent. That needs synctest bubbles and so a test binary: run.go builds this package's tests and runs
+// about one per cent. That needs synctest bubbles and so a test binary: package bubble builds this package's tests and runs
 // TestMeasure with a list of cells. What a cell found is a [Reading]; judging and showing readings is pure (judge.go, page.go).
 //
 // The truth is never what an agent says. For one flow it is what one QUIC lane gets that has the world to itself, after slow

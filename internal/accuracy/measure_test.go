@@ -1,46 +1,16 @@
 package main
 
 import (
-	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
-)
 
-var (
-	cellsFile    = flag.String("accuracy.cells", "", "file with the cells that TestMeasure measures")
-	readingsFile = flag.String("accuracy.readings", "", "file that TestMeasure adds readings to, a line each")
+	"github.com/gridagent/gridagent/internal/bubble"
 )
 
 // TestMeasure is no test but the measuring of the command accuracy, which needs synctest bubbles.
 func TestMeasure(t *testing.T) {
-	if *cellsFile == "" {
-		t.Skip("run by the command accuracy, with -accuracy.cells")
-	}
-	data, err := os.ReadFile(*cellsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cells []Cell
-	if err := json.Unmarshal(data, &cells); err != nil {
-		t.Fatal(err)
-	}
-	out, err := os.OpenFile(*readingsFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	for _, c := range cells {
-		line, err := json.Marshal(measure(t, c))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Write(append(line, '\n')); err != nil {
-			t.Fatal(err)
-		}
-	}
+	bubble.Serve(t, func(c Cell) Reading { return measure(t, c) })
 }
 
 // measure returns the reading of c. What goes wrong is in it: the other cells are worth having.
