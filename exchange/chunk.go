@@ -57,25 +57,31 @@ func newForwarding(p *plan.Plan) *forwarding {
 	if err != nil {
 		return f // Split will say so
 	}
-	pairs := make(map[[2]int]int32)
-	brought := make(map[holding]int32, len(p.Transfers))
+	n, blocks := len(p.Hosts), 0
+	for i := range p.Transfers {
+		blocks += len(p.Transfers[i].Blocks)
+	}
+	pairs := make(map[int]int32, min(blocks, n*n))
+	var brought plan.Table      // the hop that brings a block to a host
+	brought.Reset(p, blocks)
+	f.hops = make([]hop, 0, blocks)
 	for _, i := range order {
 		t := &p.Transfers[i]
-		pair, ok := pairs[[2]int{t.Src, t.Dst}]
+		pair, ok := pairs[t.Src*n+t.Dst]
 		if !ok {
 			pair = int32(len(pairs))
-			pairs[[2]int{t.Src, t.Dst}] = pair
+			pairs[t.Src*n+t.Dst] = pair
 		}
 		for _, b := range t.Blocks {
 			h := hop{size: p.Size(b), pair: pair, by: -1}
 			f.largest = max(f.largest, h.size)
 			if t.Src != b.Origin {
-				if by, ok := brought[holdingOf(t.Src, b)]; ok {
-					h.by = by
+				if by, ok := brought.At(t.Src, b); ok {
+					h.by = int32(by)
 				}
 			}
 			if b.Dest != t.Dst {
-				brought[holdingOf(t.Dst, b)] = int32(len(f.hops))
+				brought.Set(t.Dst, b, len(f.hops))
 			}
 			f.hops = append(f.hops, h)
 		}

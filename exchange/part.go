@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -157,9 +158,17 @@ func (p *Part) Incoming() int64 {
 // Validate reports the first thing that is wrong with p, whoever made it. A valid
 // part can be run: every index is in range, every block that is sent is held or
 // received exactly once, and memory and totals are bounded.
-func (p *Part) Validate() error {
+func (p *Part) Validate() error { return p.validate(true) }
+
+// validate is Validate, and without names for a part whose hosts are those of one that has passed.
+func (p *Part) validate(names bool) error {
 	for _, check := range []func() error{p.checkHead, p.checkBlocks, p.checkRecvs, p.checkSends, p.checkWaits} {
 		if err := check(); err != nil {
+			return fmt.Errorf("part of exchange %v: %w", p.ID, err)
+		}
+	}
+	if names {
+		if err := p.checkNames(); err != nil {
 			return fmt.Errorf("part of exchange %v: %w", p.ID, err)
 		}
 	}
@@ -182,6 +191,13 @@ func (p *Part) checkHead() error {
 	if p.Chunk < 1 || p.Chunk > maxChunk {
 		return fmt.Errorf("chunks of %d bytes, want 1 to %d", p.Chunk, maxChunk)
 	}
+	if n := len(p.Sends) + len(p.Recvs); n > maxTransfers {
+		return fmt.Errorf("%d transfers, want at most %d", n, maxTransfers)
+	}
+	return nil
+}
+
+func (p *Part) checkNames() error {
 	names := make(map[string]bool, len(p.Hosts))
 	for i, h := range p.Hosts {
 		if h == "" || len(h) > maxName {
@@ -191,9 +207,6 @@ func (p *Part) checkHead() error {
 			return fmt.Errorf("host %q twice", h)
 		}
 		names[h] = true
-	}
-	if n := len(p.Sends) + len(p.Recvs); n > maxTransfers {
-		return fmt.Errorf("%d transfers, want at most %d", n, maxTransfers)
 	}
 	return nil
 }
@@ -234,7 +247,7 @@ func (p *Part) checkBlocks() error {
 }
 
 // checkTransferBlocks checks the blocks of transfer id, and that none of its (block,
-// host) pairs is in seen yet.
+// host) pairs is in seen yet, if that is not nil.
 func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[int]bool) error {
 	if id < 0 || id >= maxTransfers {
 		return fmt.Errorf("transfer %d, want ids from 0 to %d", id, maxTransfers-1)
@@ -249,6 +262,9 @@ func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[int]
 		if b < 0 || b >= len(p.Blocks) {
 			return fmt.Errorf("transfer %d carries block %d of %d", id, b, len(p.Blocks))
 		}
+		if seen == nil {
+			continue
+		}
 		k := b*len(p.Hosts) + host
 		if seen[k] {
 			return fmt.Errorf("transfer %d carries block %d between hosts %d and %d a second time", id, b, p.Self, host)
@@ -259,11 +275,10 @@ func (p *Part) checkTransferBlocks(id int, blocks []int, host int, seen map[int]
 }
 
 func (p *Part) checkRecvs() error {
-	seen := make(map[int]bool, len(p.Recvs))
-	from := make([]bool, len(p.Blocks))
+	from := make([]bool, len(p.Blocks)) // so that no block comes a second time, from whomever
 	last := -1
 	for _, r := range p.Recvs {
-		if err := p.checkTransferBlocks(r.ID, r.Blocks, r.Src, seen); err != nil {
+		if err := p.checkTransferBlocks(r.ID, r.Blocks, r.Src, nil); err != nil {
 			return err
 		}
 		if r.ID <= last {
@@ -328,24 +343,36 @@ func (p *Part) checkNotify(id int, hosts []int, knows int) error {
 }
 
 func (p *Part) checkWaits() error {
+	if !slices.ContainsFunc(p.Sends, func(s Send) bool { return len(s.Waits) > 0 }) {
+		return nil
+	}
+	// A milestone in a word: maps of words are far quicker than those of structs.
+	word := func(transfer int, left bool) uint64 {
+		w := uint64(transfer) << 1
+		if left {
+			w |= 1
+		}
+		return w
+	}
 	// tellers says which host knows of a milestone first, as far as this part tells.
-	tellers := make(map[milestone]int, 2*(len(p.Sends)+len(p.Recvs)))
+	tellers := make(map[uint64]int, 2*(len(p.Sends)+len(p.Recvs)))
 	for _, r := range p.Recvs {
-		tellers[milestone{r.ID, false}] = p.Self
-		tellers[milestone{r.ID, true}] = r.Src
+		tellers[word(r.ID, false)] = p.Self
+		tellers[word(r.ID, true)] = r.Src
 	}
 	for _, s := range p.Sends {
-		tellers[milestone{s.ID, false}] = s.Dst
-		tellers[milestone{s.ID, true}] = p.Self
+		tellers[word(s.ID, false)] = s.Dst
+		tellers[word(s.ID, true)] = p.Self
 	}
+	var seen []uint64
 	for _, s := range p.Sends {
-		seen := make(map[milestone]bool, len(s.Waits))
+		seen = seen[:0]
 		for _, w := range s.Waits {
-			m := w.milestone()
-			if w.Transfer < 0 || w.Transfer >= maxTransfers || w.Transfer == s.ID || seen[m] {
+			if w.Transfer < 0 || w.Transfer >= maxTransfers || w.Transfer == s.ID {
 				return fmt.Errorf("transfer %d waits for transfer %d", s.ID, w.Transfer)
 			}
-			seen[m] = true
+			m := word(w.Transfer, w.Left)
+			seen = append(seen, m)
 			if w.Host < 0 || w.Host >= len(p.Hosts) {
 				return fmt.Errorf("transfer %d waits for host %d of %d", s.ID, w.Host, len(p.Hosts))
 			}
@@ -357,6 +384,12 @@ func (p *Part) checkWaits() error {
 				tellers[m] = w.Host
 			} else if teller != w.Host {
 				return fmt.Errorf("transfer %d waits for host %d to tell of transfer %d, which host %d does", s.ID, w.Host, w.Transfer, teller)
+			}
+		}
+		slices.Sort(seen)
+		for k := 1; k < len(seen); k++ {
+			if seen[k] == seen[k-1] {
+				return fmt.Errorf("transfer %d waits for transfer %d twice", s.ID, seen[k]>>1)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func Split(p *plan.Plan, id ID, chunk int, wants func(host int, b plan.Block) bo
 	if wants == nil {
 		wants = func(host int, b plan.Block) bool { return b.Dest == plan.All || b.Dest == host }
 	}
-	s := splitter{plan: p, wants: wants, holds: make(map[holding]int, len(p.Transfers))}
+	s := splitter{plan: p, wants: wants}
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("split %s plan %q: %w", p.Collective, p.Algorithm, err)
 	}
@@ -57,27 +57,19 @@ func Split(p *plan.Plan, id ID, chunk int, wants func(host int, b plan.Block) bo
 	}
 	s.fill(parts)
 	for h, part := range parts {
-		if err := part.Validate(); err != nil {
+		if err := part.validate(h == 0); err != nil {
 			return nil, fmt.Errorf("split %s plan %q: host %q: %w", p.Collective, p.Algorithm, p.Hosts[h], err)
 		}
 	}
 	return parts, nil
 }
 
-// A holding is a block at a host that is not its origin, packed into a word: maps of many of them
-// are most of what Split does.
-type holding uint64
-
-// holdingOf returns b at host. Each is in range ([plan.Plan.Check]): hosts take 14 bits, pieces 12.
-func holdingOf(host int, b plan.Block) holding {
-	return holding(host)<<42 | holding(b.Origin)<<28 | holding(b.Dest+1)<<13 | holding(b.Piece)
-}
-
 type splitter struct {
-	plan    *plan.Plan
-	wants   func(int, plan.Block) bool
-	holds   map[holding]int // the transfer that delivers it
-	largest int64
+	plan  *plan.Plan
+	wants func(int, plan.Block) bool
+	moved int        // blocks of all transfers together
+	holds plan.Table // the transfer that delivers a block to a host
+	place plan.Table // where a block stands in the Blocks of a host's part
 }
 
 // check fills holds and refuses what cannot be run.
@@ -86,6 +78,9 @@ func (s *splitter) check() error {
 	n := len(p.Hosts)
 	if p.Collective != plan.Allgather && p.Collective != plan.Alltoall {
 		return fmt.Errorf("unknown collective %q", p.Collective)
+	}
+	if n > maxHosts {
+		return fmt.Errorf("%d hosts, want at most %d", n, maxHosts)
 	}
 	if p.Sizes != nil && len(p.Sizes) != n || p.Matrix != nil && len(p.Matrix) != n {
 		return fmt.Errorf("sizes for %d hosts, the plan has %d", max(len(p.Sizes), len(p.Matrix)), n)
@@ -99,6 +94,10 @@ func (s *splitter) check() error {
 		return fmt.Errorf("%s with a matrix of sizes", p.Collective)
 	}
 	for i := range p.Transfers {
+		s.moved += len(p.Transfers[i].Blocks)
+	}
+	s.holds.Reset(p, s.moved)
+	for i := range p.Transfers {
 		if err := s.checkTransfer(i, &p.Transfers[i]); err != nil {
 			return err
 		}
@@ -106,7 +105,10 @@ func (s *splitter) check() error {
 	for i := range p.Transfers {
 		t := &p.Transfers[i]
 		for _, b := range t.Blocks {
-			if _, ok := s.holds[holdingOf(t.Src, b)]; !ok && b.Origin != t.Src {
+			if b.Origin == t.Src {
+				continue
+			}
+			if _, ok := s.holds.At(t.Src, b); !ok {
 				return fmt.Errorf("transfer %d sends block %v, which host %d never holds", i, b, t.Src)
 			}
 		}
@@ -137,12 +139,10 @@ func (s *splitter) checkTransfer(i int, t *plan.Transfer) error {
 		if b.Piece < 0 || b.Piece >= s.plan.Pieces(b) {
 			return fmt.Errorf("transfer %d carries piece %d of block %v, which has %d", i, b.Piece, b, s.plan.Pieces(b))
 		}
-		h := holdingOf(t.Dst, b)
-		if x, ok := s.holds[h]; ok {
+		if x, ok := s.holds.At(t.Dst, b); ok {
 			return fmt.Errorf("transfers %d and %d both deliver block %v to host %d", x, i, b, t.Dst)
 		}
-		s.holds[h] = i
-		s.largest = max(s.largest, s.plan.Size(b))
+		s.holds.Set(t.Dst, b, i)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (s *splitter) checkComplete() error {
 			return nil
 		}
 		for b.Piece = range s.plan.Pieces(b) {
-			if _, ok := s.holds[holdingOf(host, b)]; !ok {
+			if _, ok := s.holds.At(host, b); !ok {
 				return fmt.Errorf("nothing delivers block %v to host %d", b, host)
 			}
 		}
@@ -179,30 +179,35 @@ func (s *splitter) checkComplete() error {
 // checkOrder checks that dependencies do not run in a circle: no engine could start.
 func (s *splitter) checkOrder() error {
 	ts := s.plan.Transfers
-	before := make([]int, len(ts))
-	next := make([][]int, len(ts))
-	edge := func(x, t int) {
-		next[x] = append(next[x], t)
-		before[t]++
-	}
-	for i := range ts {
-		for _, x := range ts[i].After {
-			edge(x, i)
-		}
-		for _, b := range ts[i].Blocks {
-			if x, ok := s.holds[holdingOf(ts[i].Src, b)]; ok {
-				edge(x, i)
+	edges := func(yield func(x, t int)) {
+		for i := range ts {
+			for _, x := range ts[i].After {
+				yield(x, i)
+			}
+			for _, b := range ts[i].Blocks {
+				if x, ok := s.holds.At(ts[i].Src, b); ok {
+					yield(x, i)
+				}
 			}
 		}
 	}
-	var free []int
+	before := make([]int32, len(ts))
+	from := make([]int32, len(ts)+1) // where the edges of a transfer begin in next
+	edges(func(x, t int) { before[t]++; from[x+1]++ })
+	for x := range ts {
+		from[x+1] += from[x]
+	}
+	next, at := make([]int32, from[len(ts)]), slices.Clone(from)
+	edges(func(x, t int) { next[at[x]] = int32(t); at[x]++ })
+	free := make([]int32, 0, len(ts))
 	for i, n := range before {
 		if n == 0 {
-			free = append(free, i)
+			free = append(free, int32(i))
 		}
 	}
 	for done := 0; done < len(free); done++ {
-		for _, t := range next[free[done]] {
+		x := free[done]
+		for _, t := range next[from[x]:from[x+1]] {
 			if before[t]--; before[t] == 0 {
 				free = append(free, t)
 			}
@@ -211,42 +216,57 @@ func (s *splitter) checkOrder() error {
 	if len(free) == len(ts) {
 		return nil
 	}
-	for i, n := range before {
-		if n > 0 {
-			return fmt.Errorf("dependencies in a circle: transfer %d is one of %d that can never start", i, len(ts)-len(free))
-		}
-	}
-	return nil
+	i := slices.IndexFunc(before, func(n int32) bool { return n > 0 })
+	return fmt.Errorf("dependencies in a circle: transfer %d is one of %d that can never start", i, len(ts)-len(free))
 }
 
 // fill distributes the transfers over parts.
 func (s *splitter) fill(parts []*Part) {
-	index := s.fillBlocks(parts)
-	order := make([]*plan.Transfer, len(s.plan.Transfers))
+	s.fillBlocks(parts)
+	ts := s.plan.Transfers
+	sends, recvs := make([]int, len(parts)), make([]int, len(parts))
+	for i := range ts {
+		sends[ts[i].Src]++
+		recvs[ts[i].Dst]++
+	}
+	for h, part := range parts {
+		if sends[h] > 0 {
+			part.Sends = make([]Send, 0, sends[h])
+		}
+		if recvs[h] > 0 {
+			part.Recvs = make([]Recv, 0, recvs[h])
+		}
+	}
+	places := make([]int, 0, 2*s.moved) // memory of all Blocks
+	at := func(host int, blocks []plan.Block) []int {
+		begin := len(places)
+		for _, b := range blocks {
+			k, _ := s.place.At(host, b)
+			places = append(places, k)
+		}
+		return places[begin:len(places):len(places)]
+	}
+	order := make([]*plan.Transfer, len(ts))
 	for i := range order {
-		order[i] = &s.plan.Transfers[i]
+		order[i] = &ts[i]
 	}
 	for _, t := range order {
-		r := Recv{ID: t.ID, Src: t.Src}
-		for _, b := range t.Blocks {
-			r.Blocks = append(r.Blocks, index[holdingOf(t.Dst, b)])
-		}
-		parts[t.Dst].Recvs = append(parts[t.Dst].Recvs, r)
+		parts[t.Dst].Recvs = append(parts[t.Dst].Recvs, Recv{ID: t.ID, Src: t.Src, Blocks: at(t.Dst, t.Blocks)})
 	}
 	notify := make(map[milestone][]int)
 	slices.SortStableFunc(order, func(a, b *plan.Transfer) int { return cmp.Compare(a.Start, b.Start) })
 	for _, t := range order {
-		snd := Send{ID: t.ID, Dst: t.Dst, Waits: s.waits(t)}
-		for _, b := range t.Blocks {
-			snd.Blocks = append(snd.Blocks, index[holdingOf(t.Src, b)])
-		}
+		snd := Send{ID: t.ID, Dst: t.Dst, Waits: s.waits(t), Blocks: at(t.Src, t.Blocks)}
 		parts[t.Src].Sends = append(parts[t.Src].Sends, snd)
 		for _, w := range snd.Waits {
 			// The sender of a transfer learns of its end in any case, and its receiver knows.
-			if w.Host != t.Src && s.plan.Transfers[w.Transfer].Src != t.Src {
+			if w.Host != t.Src && ts[w.Transfer].Src != t.Src {
 				notify[w.milestone()] = append(notify[w.milestone()], t.Src)
 			}
 		}
+	}
+	if len(notify) == 0 {
+		return
 	}
 	for m, hosts := range notify {
 		slices.Sort(hosts)
@@ -267,55 +287,61 @@ func (s *splitter) waits(t *plan.Transfer) []Wait {
 	var ws []Wait
 	for _, x := range t.After {
 		delivers := slices.ContainsFunc(t.Blocks, func(b plan.Block) bool {
-			y, ok := s.holds[holdingOf(t.Src, b)]
+			y, ok := s.holds.At(t.Src, b)
 			return ok && y == x
 		})
-		host, left := s.plan.Teller(t, &s.plan.Transfers[x])
-		w := Wait{Transfer: x, Host: host, Left: left}
 		if !delivers {
-			ws = append(ws, w)
+			host, left := s.plan.Teller(t, &s.plan.Transfers[x])
+			ws = append(ws, Wait{Transfer: x, Host: host, Left: left})
 		}
 	}
 	slices.SortFunc(ws, func(a, b Wait) int { return cmp.Compare(a.Transfer, b.Transfer) })
 	return slices.Compact(ws)
 }
 
-// fillBlocks sets the Blocks of each part and returns where each block stands in them.
-func (s *splitter) fillBlocks(parts []*Part) map[holding]int {
-	index := make(map[holding]int, len(s.holds)+len(parts))
-	add := func(host int, block plan.Block) {
-		h := holdingOf(host, block)
-		if _, ok := index[h]; ok {
-			return
+// fillBlocks sets the Blocks of each part and notes where they stand.
+func (s *splitter) fillBlocks(parts []*Part) {
+	s.place.Reset(s.plan, s.moved+len(parts))
+	count := make([]int, len(parts))
+	each := func(f func(host int, b plan.Block)) {
+		for i := range s.plan.Transfers {
+			t := &s.plan.Transfers[i]
+			for _, b := range t.Blocks {
+				f(t.Src, b)
+				f(t.Dst, b)
+			}
 		}
-		index[h] = -1
-		role := Forward
-		if block.Origin == host {
-			role = Origin
-		} else if s.wants(host, block) {
-			role = Want
+	}
+	each(func(host int, b plan.Block) {
+		if _, ok := s.place.At(host, b); !ok {
+			s.place.Set(host, b, count[host])
+			count[host]++
 		}
+	})
+	for h, part := range parts {
+		part.Blocks = make([]Block, count[h])
+	}
+	each(func(host int, block plan.Block) {
+		k, _ := s.place.At(host, block)
 		from, to := s.plan.Span(block)
-		b := Block{Block: block, Size: to - from, Role: role}
+		b := Block{Block: block, Size: to - from, Role: Forward}
+		switch {
+		case block.Origin == host:
+			b.Role = Origin
+		case s.wants(host, block):
+			b.Role = Want
+		}
 		if s.plan.Pieces(block) > 1 {
 			b.Cut, b.Offset = true, from
 		}
-		parts[host].Blocks = append(parts[host].Blocks, b)
-	}
-	for i := range s.plan.Transfers {
-		t := &s.plan.Transfers[i]
-		for _, b := range t.Blocks {
-			add(t.Src, b)
-			add(t.Dst, b)
-		}
-	}
+		parts[host].Blocks[k] = b
+	})
 	for h, part := range parts {
 		slices.SortFunc(part.Blocks, func(a, b Block) int {
 			return cmp.Compare(part.Number(a.Block), part.Number(b.Block))
 		})
 		for i, b := range part.Blocks {
-			index[holdingOf(h, b.Block)] = i
+			s.place.Set(h, b.Block, i)
 		}
 	}
-	return index
 }

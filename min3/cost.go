@@ -27,7 +27,8 @@ type costs struct {
 	latency []ticks              // [to*n+from]
 	rate    []netmap.BytesPerSec // [to*n+from]
 	gaps    []bool               // [to*n+from], whether g(m) is known and not taken for m/B
-	uniform []ticks              // [to*n+from], transfer times; nil where sizes differ
+	// Of blocks of one size, [to*n+from]: transfer times and send overheads; nil where sizes differ.
+	uniform, busy []ticks
 }
 
 // newCosts checks every ordered pair of s: each can become a source and a destination
@@ -66,6 +67,11 @@ func newCosts(s *netmap.Snapshot, sizes []int64) (*costs, error) {
 		c.latency[i] = c.of(s.Estimate(i%n, i/n).Latency)
 	}
 	if c.sizes[0] == c.sizes[n-1] {
+		busy := make([]ticks, n*n)
+		for i := range busy {
+			busy[i] = c.overhead(i%n, i/n, 0)
+		}
+		c.busy = busy
 		c.fillUniform()
 	}
 	return c, nil
@@ -156,5 +162,8 @@ func (c *costs) gap(from, to, slot int) ticks {
 
 // overhead returns os(m) of equations 2 and 3.
 func (c *costs) overhead(from, to, slot int) ticks {
+	if c.busy != nil {
+		return c.busy[to*c.n+from]
+	}
 	return c.of(c.snap.SendOverhead(from, to, c.sizes[slot]))
 }

@@ -1,7 +1,6 @@
 package min3
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 
@@ -122,14 +121,19 @@ func (l *level) pick() (to int, o offer) {
 // sent by the source, source, destination.
 func (l *level) less(i, j int) bool {
 	a, b := &l.best[i], &l.best[j]
-	return cmp.Or(
-		cmp.Compare(a.time, b.time),
-		cmp.Compare(a.data, b.data),
-		cmp.Compare(l.poolOf[i], l.poolOf[j]),
-		cmp.Compare(a.sent, b.sent),
-		cmp.Compare(a.src, b.src),
-		cmp.Compare(i, j), // hosts is ascending
-	) < 0
+	switch {
+	case a.time != b.time:
+		return a.time < b.time
+	case a.data != b.data:
+		return a.data < b.data
+	case l.poolOf[i] != l.poolOf[j]:
+		return l.poolOf[i] < l.poolOf[j]
+	case a.sent != b.sent:
+		return a.sent < b.sent
+	case a.src != b.src:
+		return a.src < b.src
+	}
+	return i < j // hosts is ascending
 }
 
 // holds reports whether o is still wanted by the sub-pool and its terms are the same.
@@ -145,40 +149,43 @@ func (l *level) holds(to int, o offer) bool {
 func (l *level) search(to int) offer {
 	best := offer{time: never}
 	k := l.poolOf[to]
+	got := l.got(int(k))
 	for i, src := range l.hosts {
 		// What a host of the same sub-pool holds, the sub-pool has.
 		if l.poolOf[i] != k {
-			best = l.improve(best, src, to)
+			l.improve(&best, src, l.hosts[to], got)
 		}
 	}
 	return best
 }
 
-// improve returns the better of best and the best offer from src to position to.
+// improve puts the best offer from src to dst in the place of best if it is better. got is what the
+// sub-pool of dst holds.
 //
 // Slots are taken in order of size, so after the first block that is at src in time
 // only larger ones remain, which end no earlier; of those, blocks whose larger size
 // vanishes in the rounding to ticks can still win the tie by their index.
-func (l *level) improve(best offer, src, to int) offer {
-	dst := l.hosts[to]
+func (l *level) improve(best *offer, src, dst int, got []uint64) {
 	free := l.free(src, dst)
 	if free+l.transfer(src, dst, 0) > best.time {
-		return best
+		return
 	}
-	held, got := l.held(src), l.got(int(l.poolOf[to]))
+	held := l.held(src)
 	arrival := l.arrival[src*l.n : (src+1)*l.n]
 	for slot := firstMissing(held, got, 0); slot >= 0; {
 		t := l.transfer(src, dst, slot)
 		if free+t > best.time {
-			return best
+			return
 		}
 		at := max(free, arrival[slot])
 		if l.wide != nil && at+t <= best.time {
 			at = l.fit(at, src, dst, slot)
 		}
-		o := offer{time: at + t, data: l.data[slot], slot: int32(slot), src: int32(src), sent: l.sent[src]}
-		if o.before(best) {
-			best = o
+		if at+t <= best.time {
+			o := offer{time: at + t, data: l.data[slot], slot: int32(slot), src: int32(src), sent: l.sent[src]}
+			if o.before(*best) {
+				*best = o
+			}
 		}
 		next := slot + 1
 		if arrival[slot] <= free {
@@ -186,7 +193,6 @@ func (l *level) improve(best offer, src, to int) offer {
 		}
 		slot = firstMissing(held, got, next)
 	}
-	return best
 }
 
 // addSource offers slot from its new source src to the sub-pools that lack it.

@@ -18,6 +18,29 @@ type builder struct {
 	last [][]int
 	// now holds, by host, the transfers of the iteration that is being built.
 	now [][]int
+
+	// Blocks and After of transfers are cut from these.
+	blocks slab[plan.Block]
+	after  slab[int]
+	// What add sorts.
+	origins, waits []int
+}
+
+// A slab is memory for many small slices: a plan of 64 hosts has eight thousand, and to ask for each
+// by itself is most of what making one costs.
+type slab[T any] struct{ free []T }
+
+// slabSize is how many elements are asked for at a time.
+const slabSize = 1024
+
+// take returns n zeros of which the caller has no more than n.
+func (s *slab[T]) take(n int) []T {
+	if n > len(s.free) || s.free == nil {
+		s.free = make([]T, max(n, slabSize))
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
 }
 
 const (
@@ -74,30 +97,33 @@ func newBuilder(algorithm string, hosts []string, sizes []int64) (*builder, erro
 // add appends one transfer of the blocks of origins, which is not empty, and returns
 // its index. It waits for the data and for sync.
 func (b *builder) add(src, dst int, origins []int, sync ...int) int {
-	origins = slices.Clone(origins)
-	slices.Sort(origins)
+	b.origins = append(b.origins[:0], origins...)
+	slices.Sort(b.origins)
 	id := len(b.plan.Transfers)
-	t := plan.Transfer{
-		ID: id, Src: src, Dst: dst, Phase: -1,
-		Blocks: make([]plan.Block, len(origins)),
-		After:  make([]int, 0, 1+len(sync)),
-	}
-	for i, o := range origins {
+	t := plan.Transfer{ID: id, Src: src, Dst: dst, Phase: -1, Blocks: b.blocks.take(len(origins))}
+	waits := b.waits[:0]
+	for i, o := range b.origins {
 		t.Blocks[i] = plan.Block{Origin: o, Dest: plan.All}
 		if k := b.brought[src*b.n+o]; k >= 0 {
-			t.After = append(t.After, int(k))
+			waits = append(waits, int(k))
 		}
 		b.brought[dst*b.n+o] = int32(id)
 	}
-	slices.Sort(t.After)
-	t.After = slices.Compact(t.After)
+	slices.Sort(waits)
+	waits = slices.Compact(waits)
 	for _, k := range sync {
-		if !slices.Contains(t.After, k) {
-			t.After = append(t.After, k)
-			t.Sync = "sender"
+		if !slices.Contains(waits, k) {
+			waits = append(waits, k)
+			t.Sync = plan.SyncSender
 		}
 	}
-	slices.Sort(t.After)
+	slices.Sort(waits)
+	t.After = b.after.take(len(waits))
+	copy(t.After, waits)
+	b.waits = waits
+	if have := len(b.plan.Transfers); have == cap(b.plan.Transfers) {
+		b.plan.Transfers = slices.Grow(b.plan.Transfers, max(have, 64)) // append would copy them five times
+	}
 	b.plan.Transfers = append(b.plan.Transfers, t)
 	return id
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
-	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // The search for shares of trees.
@@ -26,68 +25,6 @@ const (
 // sweep: gentle prices first, which see all links, then steep ones, which see the fullest. An
 // optimum of price α is off by about ln(links)/α.
 var steepness = []float64{8, 16, 32, 64, 128, 256, 512, 512, 512}
-
-// A sites is the network as its pools see it.
-type sites struct {
-	n        int                  // pools
-	capacity []netmap.BytesPerSec // [from*n+to]; 0: no link
-	latency  []float64            // [from*n+to], seconds: the least of the pool's host pairs
-	way      []float64            // [from*n+to], seconds: the least latency over any pools
-	bytes    []int64              // by pool: what starts there
-}
-
-// newSites measures the links between the pools of net.
-func newSites(net *plan.Network, sizes []int64) *sites {
-	p, hosts := net.Pools(), len(net.Pool)
-	s := &sites{n: p, capacity: make([]netmap.BytesPerSec, p*p), latency: make([]float64, p*p), bytes: make([]int64, p)}
-	out, in := make([]netmap.BytesPerSec, p), make([]netmap.BytesPerSec, p)
-	for h, k := range net.Pool {
-		s.bytes[k] += sizes[h]
-		out[k] += net.Egress[h]
-		in[k] += net.Ingress[h]
-	}
-	for i := range s.latency {
-		s.latency[i] = math.Inf(1)
-	}
-	for a := range hosts {
-		for b := range hosts {
-			if e := net.Pool[a]*p + net.Pool[b]; net.Ceiling[a*hosts+b] > 0 {
-				s.latency[e] = min(s.latency[e], net.Latency[a*hosts+b].Seconds())
-			}
-		}
-	}
-	for a := range p {
-		for b := range p {
-			if e := a*p + b; a != b && !math.IsInf(s.latency[e], 1) {
-				s.capacity[e] = min(net.Pipe[e], out[a], in[b])
-			}
-		}
-	}
-	s.shortest()
-	return s
-}
-
-// shortest finds way: Floyd, Comm. ACM 5, 1962.
-func (s *sites) shortest() {
-	s.way = slices.Clone(s.latency)
-	for k := range s.n {
-		s.way[k*s.n+k] = 0
-	}
-	for k := range s.n {
-		for a := range s.n {
-			for b := range s.n {
-				s.way[a*s.n+b] = min(s.way[a*s.n+b], s.way[a*s.n+k]+s.way[k*s.n+b])
-			}
-		}
-	}
-}
-
-// A tree is a way for some bytes of one pool to all others.
-type tree struct {
-	root   int
-	parent []int // by pool, -1 at the root
-	bytes  int64
-}
 
 // A router moves shares of bytes between trees.
 type router struct {
@@ -170,23 +107,6 @@ func (r *router) divide() {
 	}
 }
 
-// reach returns the longest of the least latencies into the pools.
-func (s *sites) reach() float64 {
-	longest := 0.0
-	for to := range s.n {
-		least := math.Inf(1)
-		for from := range s.n {
-			if from != to {
-				least = min(least, s.latency[from*s.n+to])
-			}
-		}
-		if !math.IsInf(least, 1) {
-			longest = max(longest, least)
-		}
-	}
-	return longest
-}
-
 // put adds the load of p to the links of its tree, or takes it away with sign -1.
 func (r *router) put(p *part, sign float64) {
 	for to, from := range p.parent {
@@ -256,35 +176,6 @@ func (r *router) reroute(p *part, alpha float64) error {
 	return nil
 }
 
-// alike is how much more a tree may cost that others of the pool's bytes take already: every tree more
-// is pieces more.
-const alike = 1.02
-
-// like returns the cheapest tree that other parts of root take, if it costs little more than parent.
-func (r *router) like(root int, parent []int) []int {
-	cost := func(parent []int) (sum float64) {
-		for to, from := range parent {
-			if from >= 0 {
-				sum += r.costs[from*r.n+to]
-			}
-		}
-		return sum
-	}
-	best, least := parent, alike*cost(parent)
-	var last []int
-	for i := range r.parts {
-		q := r.parts[i].parent
-		if r.parts[i].root != root || q == nil || last != nil && &q[0] == &last[0] {
-			continue
-		}
-		last = q
-		if c := cost(q); c < least {
-			best, least = q, c
-		}
-	}
-	return best
-}
-
 // straight moves p to the links from its own pool, but for pools that it has none to.
 func (r *router) straight(p *part) {
 	r.put(p, -1)
@@ -337,34 +228,4 @@ func (r *router) finish() float64 {
 		}
 	}
 	return last
-}
-
-// collect joins parts of one tree.
-func collect(parts []part) []tree {
-	var trees []tree
-	for _, p := range parts {
-		i := slices.IndexFunc(trees, func(t tree) bool { return t.root == p.root && slices.Equal(t.parent, p.parent) })
-		if i < 0 {
-			i = len(trees)
-			trees = append(trees, tree{root: p.root, parent: p.parent})
-		}
-		trees[i].bytes += p.bytes
-	}
-	slices.SortStableFunc(trees, func(a, b tree) int {
-		if a.root != b.root {
-			return a.root - b.root
-		}
-		return b.relays() - a.relays()
-	})
-	return trees
-}
-
-// relays returns how many pools get the bytes from another than the root.
-func (t *tree) relays() (n int) {
-	for _, from := range t.parent {
-		if from >= 0 && from != t.root {
-			n++
-		}
-	}
-	return n
 }

@@ -67,8 +67,8 @@ func (p *Plan) Check() error {
 		if c.Block < 0 || c.Block > maxPhases || c.Within != "" && c.Within != SyncSender && c.Within != SyncReceiver {
 			return flawed("synchronisation", -1, "blocks of %d phases with %q within: want 0 or more, and sender or receiver or nothing", c.Block, c.Within)
 		}
-		if c.Lead < 0 || c.Lead > MaxLead || c.Lead > 0 && (c.Kind != SyncReceiver || c.Block > 0) {
-			return flawed("synchronisation", -1, "a lead of %d bytes with %s and blocks of %d phases: want 0 to %d, and only with receiver without blocks", c.Lead, c.Kind, c.Block, MaxLead)
+		if c.Lead < 0 || c.Lead > MaxLead || c.Lead > 0 && (c.Kind != SyncReceiver && c.Kind != SyncBarrier || c.Block > 0) {
+			return flawed("synchronisation", -1, "a lead of %d bytes with %s and blocks of %d phases: want 0 to %d, and only with receiver or barrier, without blocks", c.Lead, c.Kind, c.Block, MaxLead)
 		}
 	}
 	if err := seconds(p.Makespan); err != nil {

@@ -12,9 +12,10 @@ type holdings map[uint64]delivery
 // A delivery is a transfer and the place of the block in its Blocks.
 type delivery struct{ transfer, place int32 }
 
-// holdKey packs block and host; maxHosts and maxPieces keep each part within 13 bits.
+// holdKey packs block and host. Up to 16,384 hosts and as many pieces of a block find room: more than
+// maxHosts and maxPieces, for plans that have not passed Check.
 func holdKey(b Block, host int) uint64 {
-	return uint64(b.Piece)<<39 | uint64(b.Origin)<<26 | uint64(b.Dest+1)<<13 | uint64(host)
+	return uint64(b.Piece)<<43 | uint64(b.Origin)<<29 | uint64(b.Dest+1)<<14 | uint64(host)
 }
 
 // deliverer returns the transfer that brings b to host. A host that holds b from the

@@ -39,7 +39,7 @@ type Claim struct {
 	// Strict says that every two such messages of different blocks are ordered. With sender
 	// and receiver in blocks the papers' way orders only some; without blocks all are.
 	Strict bool `json:"strict,omitempty"`
-	// Lead, of kind [SyncReceiver] without blocks, lets who runs the plan hide the way of the news: a
+	// Lead, of kind [SyncReceiver] or [SyncBarrier] without blocks, lets who runs the plan hide the way of the news: a
 	// later message may start when no more than so many bytes of the earlier one have still to arrive,
 	// and one of the same source when the earlier has left. The edges are those of no lead.
 	Lead int64 `json:"lead_bytes,omitempty"`

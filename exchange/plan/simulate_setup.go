@@ -22,6 +22,9 @@ func newSimulation(p *Plan, net *Network, opts SimOptions) (*simulation, error) 
 	if err != nil {
 		return nil, err
 	}
+	if lead := p.Ahead(); opts.Notice && lead > 0 {
+		opts.Chunk = min(opts.Chunk, lead) // who runs the plan counts the lead in bytes
+	}
 	pools := net.Pools()
 	s := &simulation{
 		plan: p, net: net, opts: opts, pools: pools,

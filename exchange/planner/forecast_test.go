@@ -53,7 +53,7 @@ func TestForecastIsNearTheSimulator(t *testing.T) {
 				if err != nil {
 					t.Fatalf("seed %d, %s: %v", seed, alg.Name, err)
 				}
-				times, err := m.spans(made, chunk)
+				times, err := m.spans(made, chunk, math.Inf(1))
 				if err != nil {
 					t.Fatalf("seed %d, %s: %v", seed, alg.Name, err)
 				}
@@ -106,7 +106,7 @@ func TestForecastRefuses(t *testing.T) {
 	last := len(stuck.Transfers) - 1
 	stuck.Transfers[0].After = []int{last}
 	stuck.Transfers[last].After = []int{0}
-	if _, err := m.spans(&stuck, 0); err == nil {
+	if _, err := m.spans(&stuck, 0, math.Inf(1)); err == nil {
 		t.Error("two transfers that wait for each other have a forecast")
 	}
 	for i := range stuck.Transfers {
@@ -118,14 +118,14 @@ func TestForecastRefuses(t *testing.T) {
 			break
 		}
 	}
-	if _, err := m.spans(&stuck, 4096); !errors.Is(err, plan.ErrStalled) {
+	if _, err := m.spans(&stuck, 4096, math.Inf(1)); !errors.Is(err, plan.ErrStalled) {
 		t.Errorf("without the first transfer: %v, want %v", err, plan.ErrStalled)
 	}
 	net.Egress[0] = 0
 	if _, err := newModel(net, nil).load(made); !errors.Is(err, netmap.ErrNotMeasured) {
 		t.Errorf("a host without a port: %v, want %v", err, netmap.ErrNotMeasured)
 	}
-	if _, err := newModel(net, nil).spans(made, 0); !errors.Is(err, netmap.ErrNotMeasured) {
+	if _, err := newModel(net, nil).spans(made, 0, math.Inf(1)); !errors.Is(err, netmap.ErrNotMeasured) {
 		t.Errorf("a host without a port: %v, want %v", err, netmap.ErrNotMeasured)
 	}
 }

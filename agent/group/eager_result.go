@@ -1,0 +1,118 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// traffic says what this host exchanged in the operation.
+func (e *eager) traffic() (t Transferred) {
+	hosts := make(map[string]*PeerTraffic)
+	at := func(h string) *PeerTraffic {
+		if hosts[h] == nil {
+			hosts[h] = &PeerTraffic{Host: h}
+		}
+		return hosts[h]
+	}
+	for h, n := range e.sent {
+		at(h).Sent = n
+		t.Sent += n
+	}
+	for h, n := range e.got {
+		at(h).Received = n
+		t.Received += n
+	}
+	for _, p := range hosts {
+		if p.Sent+p.Received > 0 {
+			t.Peers = append(t.Peers, *p)
+		}
+	}
+	slices.SortFunc(t.Peers, func(a, b PeerTraffic) int { return strings.Compare(a.Host, b.Host) })
+	return t
+}
+
+// gather makes the results of this host's ranks of all items.
+func (m *member) gather(seq uint64, e *eager) (*result, error) {
+	res := &result{views: make(map[int]view)}
+	n := len(m.roster)
+	fill := func(pieces [][]byte) (view, error) {
+		v := view{sizes: make([]int64, n)}
+		var total int64
+		for s, p := range pieces {
+			v.sizes[s] = int64(len(p))
+			total += int64(len(p))
+		}
+		buf, err := m.alloc(seq, total)
+		if err != nil {
+			return v, err
+		}
+		v.buf = buf
+		res.bufs = append(res.bufs, buf)
+		dst := buf.Bytes()
+		for _, p := range pieces {
+			dst = dst[copy(dst, p):]
+		}
+		return v, nil
+	}
+	pieces := make([][]byte, n)
+	if e.terms.Collective != plan.Alltoall {
+		for r := range pieces {
+			pieces[r] = e.items[r].data
+		}
+		if e.terms.Collective == Barrier {
+			for _, r := range m.own {
+				res.views[r] = view{}
+			}
+			return res, nil
+		}
+		v, err := fill(pieces)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range m.own {
+			res.views[r] = v
+		}
+		return res, nil
+	}
+	cut, err := e.cut(n)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range m.own {
+		for s := range pieces {
+			pieces[s] = cut[s][d]
+		}
+		v, err := fill(pieces)
+		if err != nil {
+			free(res.bufs)
+			return nil, err
+		}
+		res.views[d] = v
+	}
+	return res, nil
+}
+
+// cut returns the block from each rank to each rank of an alltoall among n.
+func (e *eager) cut(n int) ([][][]byte, error) {
+	blocks := make([][][]byte, n)
+	for s := range blocks {
+		it := e.items[s]
+		total, err := checkRow(it.rows, n)
+		if err != nil || total != int64(len(it.data)) {
+			return nil, fmt.Errorf("rank %d: %w", s, errRow)
+		}
+		sizes, err := readRows(it.rows, 1, n)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", s, err)
+		}
+		rest := it.data
+		for _, size := range sizes[0] {
+			blocks[s] = append(blocks[s], rest[:size])
+			rest = rest[size:]
+		}
+	}
+	return blocks, nil
+}

@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A laneChooser opens the data streams of exchanges over the kind of lane that suits the peer.
+// Its methods may be called concurrently.
+type laneChooser struct {
+	mode string
+	bbr  bool
+	quic func(ctx context.Context, host string, n int) (exchange.Stream, error)
+	tcp  func(ctx context.Context, host, congestion string) (exchange.Stream, error)
+	way  func(host string) way
+	log  *slog.Logger
+
+	mu    sync.Mutex // guards peers
+	peers map[string]*laneHistory
+}
+
+// maxHistories bounds what is remembered of hosts that may have left.
+const maxHistories = 8192
+
+// history returns that of host. It needs l.mu.
+func (l *laneChooser) history(host string) *laneHistory {
+	h := l.peers[host]
+	if h == nil {
+		if l.peers == nil || len(l.peers) >= maxHistories {
+			l.peers = make(map[string]*laneHistory)
+		}
+		h = new(laneHistory)
+		l.peers[host] = h
+	}
+	return h
+}
+
+// choice is what a lane to host would be now, and what is known of the way.
+func (l *laneChooser) choice(host string) (laneChoice, way) {
+	w, now := l.way(host), time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.decide(host, w, now), w
+}
+
+// use is choice for who acts on it.
+func (l *laneChooser) use(host string) (laneChoice, way) {
+	w, now := l.way(host), time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, h := l.decide(host, w, now), l.history(host)
+	h.held, h.used = c, now
+	return c, w
+}
+
+// decide needs l.mu.
+func (l *laneChooser) decide(host string, w way, now time.Time) laneChoice {
+	h := l.history(host)
+	if h.held.kind != "" && now.Sub(h.used) < holds && !h.of(h.held.kind).down(now) {
+		return h.held
+	}
+	return chooseLane(l.mode, l.bbr, w, h, now)
+}
+
+// open is [exchange.Config.Open].
+func (l *laneChooser) open(ctx context.Context, host string, n int) (exchange.Stream, error) {
+	c, w := l.use(host)
+	s, err := l.openOver(ctx, c, w, host, n)
+	if err == nil || ctx.Err() != nil {
+		return s, err
+	}
+	second, w := l.use(host)
+	if second.kind == c.kind {
+		return nil, err
+	}
+	return l.openOver(ctx, second, w, host, n)
+}
+
+func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host string, n int) (s exchange.Stream, err error) {
+	if c.kind == LaneTCP {
+		limit := tcpPatience + 4*w.rtt
+		short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection within %v", limit))
+		s, err = l.tcp(short, host, c.congestion)
+		cancel()
+	} else {
+		s, err = l.quic(ctx, host, n)
+	}
+	if ctx.Err() != nil && err != nil {
+		return nil, err // says nothing of the way
+	}
+	l.mu.Lock()
+	h := l.history(host)
+	r := h.of(c.kind)
+	if err != nil {
+		r.failed(err, time.Now())
+	} else {
+		r.worked()
+	}
+	news := h.last != c.kind
+	h.last = c.kind
+	l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.log.Debug("no data lane", "peer", host, "kind", c.kind, "err", err)
+		return nil, err
+	case news:
+		l.log.Info("data lanes", "peer", host, "kind", c.kind, "congestion", c.congestion, "why", c.why)
+	}
+	return s, nil
+}
+
+// observe takes what a lane has carried. It returns false for one over TCP: the map tells what
+// QUIC's flows get, by which probes are held to account.
+func (l *laneChooser) observe(s exchange.Sample) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.history(s.Peer)
+	h.used = time.Now()
+	if s.Limit == exchange.Network {
+		h.of(h.last).seen(s.Rate() * netmap.BytesPerSec(max(s.PeerLanes, 1)))
+	}
+	return h.last != LaneTCP
+}
+
+// openLanes makes the chooser. The endpoint and the members are there already.
+func (a *Agent) openLanes() {
+	a.lanes = &laneChooser{
+		mode: a.opts.Lane, bbr: lane.HasCongestionControl(lossless), log: a.log,
+		quic: exchange.OpenOver(a.endpoint),
+		tcp: func(ctx context.Context, host, congestion string) (exchange.Stream, error) {
+			s, err := a.endpoint.OpenTCP(ctx, host, congestion, lane.StreamData)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		way: func(host string) way {
+			m, _ := a.members.Member(host)
+			e, _ := a.knownEstimate(a.name, host)
+			w := way{listens: m.TCP && a.dialsTCP}
+			if e.Has(netmap.FieldLatency) {
+				w.rtt = max(2*e.Latency, 1)
+			}
+			if e.Has(netmap.FieldLoss) {
+				w.loss = e.Loss
+			} else if w.rtt >= lanRTT {
+				w.loss = a.likelyLoss(host)
+			}
+			if e.Has(netmap.FieldBandwidth) {
+				w.flow = e.Bandwidth
+			}
+			return w
+		},
+	}
+}
+
+// maxLike is how many like pairs are asked for what is not known of one.
+const maxLike = 64
+
+// likelyLoss is the middle of the losses known of the way from hosts of this site to host, and from this
+// host to others of that site; 0 if there are none.
+func (a *Agent) likelyLoss(host string) float64 {
+	sites := a.sites()
+	here, there := sites[a.name], sites[host]
+	if here == "" || there == "" || here == there {
+		return 0
+	}
+	var known []float64
+	ask := func(from, to string) {
+		if e, ok := a.knownEstimate(from, to); ok && e.Has(netmap.FieldLoss) && len(known) < maxLike {
+			known = append(known, e.Loss)
+		}
+	}
+	for other, site := range sites {
+		switch {
+		case site == here && other != a.name:
+			ask(other, host)
+		case site == there && other != host:
+			ask(a.name, other)
+		}
+	}
+	if len(known) == 0 {
+		return 0
+	}
+	slices.Sort(known)
+	return known[(len(known)-1)/2]
+}
+
+// laneStates tells of all live hosts, by name.
+func (a *Agent) laneStates() []*apiv1.LaneStatus {
+	hosts := a.others()
+	out := make([]*apiv1.LaneStatus, len(hosts))
+	for i, host := range hosts {
+		c, _ := a.lanes.choice(host)
+		t := a.endpoint.TCPTraffic(host)
+		out[i] = &apiv1.LaneStatus{
+			Host: host, Kind: c.kind, Congestion: c.congestion, Why: c.why,
+			TcpSentBytes: t.Sent, TcpReceivedBytes: t.Received, TcpConnections: uint32(t.Conns),
+		}
+	}
+	return out
+}

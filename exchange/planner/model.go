@@ -1,0 +1,157 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A model is what forecasts know of the hosts: the network of the flow simulator, and what
+// messages cost beside their bytes. All is in seconds and bytes a second. It is made once for
+// a problem, serves all its plans, and is for one goroutine.
+type model struct {
+	net   *plan.Network
+	n     int // hosts
+	pools int
+	// latency, ceiling: n×n, [from*n+to].
+	latency, ceiling []float64
+	// send, receive: n×n, LogP's os(1) and or(1): a message keeps its sender and its receiver busy
+	// for so long, whatever its size.
+	send, receive []float64
+	// header is what a message adds to its bytes on every link.
+	header float64
+	// crossed: n×n, the trunks on the way from one host to another; nil without trunks.
+	crossed [][]int32
+
+	late bool     // synchronisations have no lead
+	last forecast // whose memory the next one uses
+}
+
+// What a message costs where it is not measured: a write, a packet and two wake-ups at either
+// end, and what is in the packet beside payload (IP, UDP, QUIC, the engine's own header, and an
+// acknowledgement for every other one). They need not be exact: they tell one message of all bytes from a
+// hundred of a few.
+const (
+	messageTime   = 10e-6 // seconds, each at the sender and the receiver
+	messageHeader = 96    // bytes
+)
+
+// newModel returns the model of hosts on net. With a nil snap messages cost nothing, as in the simulator.
+func newModel(net *plan.Network, snap *netmap.Snapshot) *model {
+	n := len(net.Hosts)
+	m := &model{
+		net: net, n: n, pools: net.Pools(),
+		latency: make([]float64, n*n), ceiling: make([]float64, n*n),
+		send: make([]float64, n*n), receive: make([]float64, n*n),
+	}
+	for i := range m.latency {
+		m.latency[i], m.ceiling[i] = net.Latency[i].Seconds(), float64(net.Ceiling[i])
+	}
+	if snap != nil {
+		m.header = messageHeader
+		m.messages(snap)
+	}
+	if len(net.Trunks) > 0 {
+		m.crossed = make([][]int32, n*n)
+		for k := range net.Trunks {
+			behind := make([]bool, n)
+			for _, h := range net.Trunks[k].Behind {
+				behind[h] = true
+			}
+			for a := range n {
+				for b := range n {
+					if behind[b] && !behind[a] {
+						m.crossed[a*n+b] = append(m.crossed[a*n+b], int32(k))
+					}
+				}
+			}
+		}
+	}
+	return m
+}
+
+// messages fills in what a message of a byte costs the processors at its ends. A model of LogP
+// holds for all hosts of a site, so that it is looked up once for each host and site.
+func (m *model) messages(snap *netmap.Snapshot) {
+	type cost struct{ send, receive float64 }
+	for i := range m.n {
+		of := make(map[string]cost)
+		for j := range m.n {
+			if i == j {
+				continue
+			}
+			site := snap.Host(j).Site
+			c, ok := of[site]
+			if !ok {
+				c = cost{messageTime, messageTime}
+				if l, known := snap.LogP(i, j); known {
+					p := l.At(1)
+					c = cost{p.Send.Seconds(), p.Receive.Seconds()}
+				}
+				of[site] = c
+			}
+			if e := snap.Estimate(i, j); e.Has(netmap.FieldSendOverhead) {
+				c.send = e.SendOverhead.Seconds()
+			}
+			m.send[i*m.n+j], m.receive[i*m.n+j] = c.send, c.receive
+		}
+	}
+}
+
+// load returns how long the busiest port, pipe, trunk or pair is at work for p, in seconds: spans end
+// no earlier. Errors are those of spans.
+func (m *model) load(p *plan.Plan) (float64, error) {
+	out, in := make([]float64, m.n), make([]float64, m.n)
+	pipe, trunk := make([]float64, m.pools*m.pools), make([]float64, len(m.net.Trunks))
+	most := 0.0
+	if len(p.Hosts) != m.n {
+		return 0, fmt.Errorf("forecast: a plan of %d hosts on a network of %d", len(p.Hosts), m.n)
+	}
+	pair := make([]float64, m.n*m.n)
+	for i := range p.Transfers {
+		t := &p.Transfers[i]
+		bytes := float64(p.Bytes(t)) + m.header
+		out[t.Src] += bytes
+		in[t.Dst] += bytes
+		pair[t.Src*m.n+t.Dst] += bytes
+	}
+	for way, bytes := range pair {
+		if bytes == 0 {
+			continue
+		}
+		a, b := way/m.n, way%m.n
+		if !m.known(a, b) {
+			return 0, fmt.Errorf("forecast: %s→%s: %w", p.Hosts[a], p.Hosts[b], netmap.ErrNotMeasured)
+		}
+		most = max(most, bytes/m.ceiling[way])
+		if from, to := m.net.Pool[a], m.net.Pool[b]; from != to {
+			pipe[from*m.pools+to] += bytes
+		}
+		if m.crossed != nil {
+			for _, k := range m.crossed[way] {
+				trunk[k] += bytes
+			}
+		}
+	}
+	busiest := func(bytes []float64, rates []netmap.BytesPerSec) {
+		for i, b := range bytes {
+			if b > 0 {
+				most = max(most, b/float64(rates[i]))
+			}
+		}
+	}
+	busiest(out, m.net.Egress)
+	busiest(in, m.net.Ingress)
+	busiest(pipe, m.net.Pipe)
+	for k, b := range trunk {
+		most = max(most, b/float64(m.net.Trunks[k].Rate))
+	}
+	return most, nil
+}
+
+// known reports whether bytes can get from host a to b at a rate that is known.
+func (m *model) known(a, b int) bool {
+	from, to := m.net.Pool[a], m.net.Pool[b]
+	return m.ceiling[a*m.n+b] > 0 && m.net.Egress[a] > 0 && m.net.Ingress[b] > 0 && (from == to || m.net.Pipe[from*m.pools+to] > 0)
+}

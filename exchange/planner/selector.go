@@ -1,0 +1,197 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A selector compares the plans of algorithms for one problem.
+type selector struct {
+	problem *Problem
+	chunk   int64
+	advice  Advice
+	network *plan.Network
+	model   *model
+	bound   plan.Bound
+	patient bool // what cannot win is forecast, too
+
+	refusal    error
+	candidates []Candidate
+	close      []selected // those that may still be taken, in order
+}
+
+type selected struct {
+	at        int // in candidates
+	algorithm Algorithm
+	predicted float64
+	plan      *plan.Plan
+	times     []span
+}
+
+func newSelector(p *Problem, chunk int64, advice Advice) (*selector, error) {
+	network, err := p.network()
+	if err != nil {
+		return nil, err
+	}
+	bound, err := p.bound(network)
+	if err != nil {
+		return nil, err
+	}
+	own := *p
+	own.memo = new(memo)
+	return &selector{problem: &own, chunk: chunk, advice: advice, network: network, model: newModel(network, p.Snapshot), bound: bound}, nil
+}
+
+// fitsPath reports whether what any pool has for any other is no more than what is under way on an idle path.
+func (s *selector) fitsPath() bool {
+	p, net := s.problem, s.network
+	pools := net.Pools()
+	bytes := make([]float64, pools*pools)
+	latency := make([]float64, pools*pools)
+	for i := range s.model.n {
+		for j := range s.model.n {
+			if i == j {
+				continue
+			}
+			size := s.model.header
+			if p.collective() == plan.Alltoall {
+				size += float64(p.Alltoall.Of(i, j))
+			} else {
+				size += float64(p.Sizes[i])
+			}
+			k := net.Pool[i]*pools + net.Pool[j]
+			bytes[k] += size
+			latency[k] = max(latency[k], s.model.latency[i*s.model.n+j])
+		}
+	}
+	for k := range bytes {
+		if k/pools != k%pools && bytes[k] > latency[k]*float64(net.Pipe[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// hopeless reports whether a plan that takes at least so many seconds, corrected, cannot be taken any more.
+func (s *selector) hopeless(atLeast float64) bool {
+	return !s.patient && len(s.close) > 0 && atLeast*(1+tie) >= s.close[0].predicted
+}
+
+// slower is how many times as long as the best plan so far another may take and still be forecast to its end: experience
+// may yet show it to be the faster one.
+const slower = 1.5
+
+// patience returns up to when a forecast that will be multiplied by factor is of interest, in seconds.
+func (s *selector) patience(factor float64) float64 {
+	if s.patient || len(s.close) == 0 {
+		return math.Inf(1)
+	}
+	return slower * s.close[0].predicted / factor
+}
+
+// try makes and forecasts the plan of alg, and says why it is not the one, as far as that is known by now.
+func (s *selector) try(alg Algorithm, c *Candidate) (why string) {
+	if s.hopeless(s.bound.Seconds * c.Factor) {
+		return "another is as fast as can be"
+	}
+	if s.advice.Report != nil {
+		s.advice.Report(alg)
+	}
+	made, err := alg.Make(s.problem)
+	if err != nil {
+		return s.refused(fmt.Errorf("%s: %w", alg.Name, err), err)
+	}
+	load, err := s.model.load(made)
+	if err != nil {
+		return s.refused(fmt.Errorf("%s: %w", alg.Name, err), err)
+	}
+	if s.hopeless(load * c.Factor) {
+		return fmt.Sprintf("its bytes alone take %s", seconds(load*c.Factor))
+	}
+	until := s.patience(c.Factor)
+	times, err := s.model.spans(made, s.chunk, until)
+	if errors.Is(err, errLate) {
+		return fmt.Sprintf("it takes more than %s", seconds(until*c.Factor))
+	}
+	if err != nil {
+		return s.refused(fmt.Errorf("%s: %w", alg.Name, err), err)
+	}
+	c.Forecast = makespan(times)
+	s.close = append(s.close, selected{at: len(s.candidates), algorithm: alg, predicted: c.Predicted(), plan: made, times: times})
+	least := s.close[0].predicted
+	for _, k := range s.close {
+		least = min(least, k.predicted)
+	}
+	s.close = slices.DeleteFunc(s.close, func(k selected) bool { return k.predicted > least*(1+tie) })
+	return ""
+}
+
+func (s *selector) refused(named, err error) string {
+	if s.refusal == nil {
+		s.refusal = named
+	}
+	return "it does not apply: " + strings.TrimSpace(err.Error())
+}
+
+// selection returns the first of those that are left.
+func (s *selector) selection() (*Selection, error) {
+	if len(s.close) == 0 {
+		return nil, s.refusal
+	}
+	best := s.close[0]
+	best.plan.Bound = s.bound.Seconds
+	if !best.algorithm.Timed {
+		times, err := s.withoutLead(best)
+		if err != nil {
+			return nil, err
+		}
+		stamp(best.plan, times)
+	}
+	for i := range s.candidates {
+		c := &s.candidates[i]
+		switch {
+		case i == best.at || c.Why != "":
+		case c.Predicted() <= best.predicted:
+			c.Why = "no more than a tie faster than the one before it"
+		default:
+			c.Why = fmt.Sprintf("%.3g times as long", c.Predicted()/best.predicted)
+		}
+	}
+	return &Selection{
+		Algorithm: best.algorithm, Plan: best.plan, Network: s.network, Bound: s.bound,
+		Taken: s.candidates[best.at], Candidates: s.candidates,
+	}, nil
+}
+
+// makespan is when the last transfer ends.
+func makespan(times []span) (last float64) {
+	for _, t := range times {
+		last = max(last, t.end)
+	}
+	return last
+}
+
+// withoutLead returns the times of a plan as if none of its synchronisations had a lead: a verifier judges
+// its edges to the letter.
+func (s *selector) withoutLead(k selected) ([]span, error) {
+	if k.plan.Ahead() == 0 {
+		return k.times, nil
+	}
+	s.model.late = true
+	defer func() { s.model.late = false }()
+	return s.model.spans(k.plan, s.chunk, math.Inf(1))
+}
+
+// stamp writes the forecast's times into a plan whose algorithm has none of its own: they give the
+// order in which a host serves the transfers to one destination.
+func stamp(p *plan.Plan, times []span) {
+	for i, t := range times {
+		p.Transfers[i].Start, p.Transfers[i].End = t.start, t.end
+	}
+	p.Makespan = makespan(times)
+}
