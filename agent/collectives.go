@@ -233,8 +233,9 @@ func report(res *group.Result) *apiv1.Report {
 		BytesReceived: uint64(p.Received), BytesSent: uint64(p.Sent),
 		Hosts: uint32(p.Hosts), Ranks: uint32(p.Ranks), MapEpoch: p.Epoch,
 		PlanSeconds: p.Cost.Seconds(), PredictedSeconds: p.Predicted.Seconds(), PlanGiven: p.Given,
-		PlanReason: p.Reason, PlanCached: p.Cached,
+		PlanReason: p.Reason, PlanCached: p.Cached, DirectBoundSeconds: p.Direct.Seconds(),
 	}
+	r.Replanned, r.BytesGiven, r.BytesHelped, r.BytesDuplicate = uint32(p.Replanned), uint64(p.TakenOver), uint64(p.Helped), uint64(p.Duplicates)
 	for _, peer := range p.Peers {
 		r.Peers = append(r.Peers, &apiv1.PeerTraffic{
 			Host: peer.Host, BytesSent: uint64(peer.Sent), BytesReceived: uint64(peer.Received), BytesResent: uint64(peer.Resent),

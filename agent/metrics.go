@@ -73,6 +73,7 @@ func (a *Agent) metrics(now time.Time) []metric {
 	a.refused.mu.Lock()
 	refused := a.refused.count
 	a.refused.mu.Unlock()
+	relief := a.engine.Relief()
 	groups := make(map[string]int)
 	for _, g := range a.groups.Status() {
 		groups[g.State]++
@@ -82,6 +83,9 @@ func (a *Agent) metrics(now time.Time) []metric {
 		one("refused_connections_total", "counter", "Connections that were refused: other clusters, strangers, expired tokens.", refused),
 		one("refused_gossip_packets_total", "counter", "Gossip packets that this cluster's key does not open.", a.members.Stats().Refused),
 		one("warnings", "gauge", "What gridagent status warns of, by number. Not 0: an operator should look.", len(a.Warnings())),
+		one("exchange_replanned_total", "counter", "How often a link fell in an exchange and others took over a part of what this host had left. One that rises often shows links that change.", relief.Replanned),
+		metric{"exchange_taken_over_bytes_total", "counter", "Bytes that hosts sent in place of others whose link had fallen.", []metricSample{
+			{[]string{"by", "others"}, float64(relief.Given)}, {[]string{"by", "self"}, float64(relief.Helping)}}},
 		counted("groups", "Groups with ranks here, by state.", "state", groups),
 	)
 }

@@ -158,7 +158,5 @@ func observation(s exchange.Sample, here int, same bool) probe.Observation {
 		Sharers:  sharers,
 		Before:   s.Before,
 		Mean:     s.Mean,
-		Lane:     s.Lane,
-		Usual:    s.Mean,
 	}
 }

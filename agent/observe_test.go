@@ -40,7 +40,7 @@ func TestObserver(t *testing.T) {
 		o.observe(s) // from memory
 		want := probe.Observation{
 			Peer: tc.peer, Bytes: 7, Duration: time.Second, RTT: time.Millisecond, End: time.Unix(6, 0),
-			Network: true, Alone: tc.sharers == 1, Sharers: tc.sharers, Before: 3, Mean: 4, Usual: 4,
+			Network: true, Alone: tc.sharers == 1, Sharers: tc.sharers, Before: 3, Mean: 4,
 		}
 		if tc.lanes > 1 {
 			want.Mean = 0 // whether several have fallen is asked of all of them

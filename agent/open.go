@@ -152,6 +152,8 @@ func (a *Agent) openMap() error {
 		Known:     a.knownEstimate,
 		Claimed:   a.netmap.Claimed,
 		Busy:      func() bool { return a.groups.Busy() },
+		Hurried:   func() bool { return a.groups.Hurried() },
+		Pressed:   func(peer string) uint64 { return a.engine.Pressed(peer) },
 		Important: matters.of,
 		RecordLogP: func(site string, m logp.Model) {
 			if err := a.netmap.SetLogP(site, m, time.Now()); err != nil {

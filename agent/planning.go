@@ -7,8 +7,10 @@ import (
 
 	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/packed"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/exchange/wan"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -90,7 +92,7 @@ type decision struct {
 	plan      *plan.Plan
 	info      group.Planned
 	selection *planner.Selection // nil without a map, and for a plan that the ranks have brought
-	class     planner.Class      // with a selection
+	class     planner.Spot       // with a selection
 }
 
 // planOver is decide without experience.
@@ -123,7 +125,7 @@ func completeProblem(sh shape, snap *netmap.Snapshot, r group.Request) (*planner
 // decide plans r over snap and the shape of its hosts. Without a complete map
 // (mapErr) the default gives way to the fallback; an algorithm that was asked for by name does not.
 // factor, if not nil, corrects what is expected of algorithms.
-func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, factor func(planner.Class, string) float64) (d decision, err error) {
+func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, factor func(planner.Spot, string) float64) (d decision, err error) {
 	p, err := problemOf(r)
 	if err != nil {
 		return d, err
@@ -140,7 +142,7 @@ func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, fact
 	if p, err = completeProblem(sh, snap, r); err != nil {
 		return d, err
 	}
-	d.class = planner.ClassOf(p)
+	d.class = planner.SpotOf(p)
 	var advice planner.Advice
 	if factor != nil {
 		advice.Factor = func(algorithm string) float64 { return factor(d.class, algorithm) }
@@ -151,7 +153,7 @@ func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, fact
 	}
 	name := c.Algorithm.Name
 	rules := plan.Rules{Chunked: !c.Algorithm.Timed}
-	if name == "min3" || name == "packed" {
+	if name == "min3" || name == packed.Name {
 		rules.Pools = p.Clusters()
 	}
 	if err := plan.Verify(c.Plan, rules); err != nil {
@@ -162,6 +164,7 @@ func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, fact
 		Algorithm: name,
 		Epoch:     snap.Epoch(),
 		Bound:     seconds(c.Bound.Seconds),
+		Direct:    seconds(c.Direct.Seconds),
 		Predicted: seconds(c.Taken.Predicted()),
 		Reason:    c.Reason(),
 	}
@@ -189,19 +192,18 @@ func choose(p *planner.Problem, name string, advice planner.Advice) (*planner.Se
 }
 
 // large names the algorithm for more hosts than are compared: on one switch tree the ones
-// that are optimal there, between pools one that looks at links, and for an alltoall one that
-// bounds how many partners a host has at a time.
+// that are optimal there, between pools those that fill the links between them.
 func large(p *planner.Problem) string {
 	one := len(p.Clusters()) == 1
 	switch {
 	case p.Collective != plan.Alltoall && one:
 		return "lr3"
 	case p.Collective != plan.Alltoall:
-		return "packed"
+		return packed.Name
 	case one:
 		return "aapc"
 	}
-	return "group-shuffle"
+	return wan.Name
 }
 
 // blindPlan plans p without a map, which lacks what mapErr says.

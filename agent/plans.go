@@ -28,7 +28,7 @@ type plans struct {
 
 // A running operation was planned here, and its end has not been heard of.
 type running struct {
-	class     planner.Class
+	class     planner.Spot
 	algorithm string
 	forecast  float64 // seconds, not corrected
 	begun     time.Time
@@ -38,7 +38,7 @@ type running struct {
 
 // An outcome is how an operation went that was planned here.
 type outcome struct {
-	class              planner.Class
+	class              planner.Spot
 	algorithm          string
 	forecast, achieved float64 // seconds
 }
@@ -52,8 +52,8 @@ const (
 )
 
 // factor returns the corrections as of now.
-func (s *plans) factor(now time.Time) func(planner.Class, string) float64 {
-	return func(c planner.Class, algorithm string) float64 { return s.experience.Factor(c, algorithm, now) }
+func (s *plans) factor(now time.Time) func(planner.Spot, string) float64 {
+	return func(c planner.Spot, algorithm string) float64 { return s.experience.Factor(c, algorithm, now) }
 }
 
 // planKept returns the parts of a plan that is kept for r, stamped with the exchange's id.
@@ -94,7 +94,7 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 	s := &kept.Selection
 	a.plans.begin(id, s.Class, s.Algorithm, s.Forecast, now)
 	return parts, group.Planned{
-		Algorithm: s.Algorithm, Epoch: kept.MapEpoch, Bound: seconds(s.Bound), Cached: true, Reason: s.Reason,
+		Algorithm: s.Algorithm, Epoch: kept.MapEpoch, Bound: seconds(s.Bound), Direct: seconds(s.Direct), Cached: true, Reason: s.Reason,
 		Predicted: seconds(s.Forecast * factor(s.Class, s.Algorithm)),
 	}, true
 }
@@ -110,7 +110,7 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 	a.plans.cache.Keep(planner.KeyOf(r.Hosts, p, r.Algorithm), &planner.Kept{
 		Collective: r.Collective, Asked: r.Algorithm, Hosts: len(r.Hosts), Bytes: p.LargestBlock(),
 		Selection: planner.Summary{
-			Algorithm: s.Algorithm.Name, Class: d.class, Bound: s.Bound.Seconds, Forecast: s.Taken.Forecast,
+			Algorithm: s.Algorithm.Name, Class: d.class, Bound: s.Bound.Seconds, Direct: s.Direct.Seconds, Forecast: s.Taken.Forecast, Cost: time.Since(now).Seconds(),
 			Reason: d.info.Reason, Candidates: s.Candidates,
 		},
 		Parts: parts, Basis: planner.BasisOf(snap), Shape: a.shapeName(), MapEpoch: snap.Epoch(),
@@ -133,7 +133,7 @@ func (a *Agent) shapeName() string {
 }
 
 // begin notes that an operation has been planned.
-func (s *plans) begin(id exchange.ID, c planner.Class, algorithm string, forecast float64, now time.Time) {
+func (s *plans) begin(id exchange.ID, c planner.Spot, algorithm string, forecast float64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shared := false
@@ -175,6 +175,6 @@ func (a *Agent) finished(f group.Finished) {
 	case tell != nil:
 		tell(o)
 	case !r.shared:
-		s.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, false, now)
+		s.experience.Add(o.class.Class, o.algorithm, o.forecast, o.achieved, false, now)
 	}
 }

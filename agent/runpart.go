@@ -52,8 +52,10 @@ func (a *Agent) crosses(hosts []string) bool {
 
 // transferred sums up what the engine counted by peer.
 func transferred(stats exchange.Stats) (t group.Transferred) {
+	t.Replanned, t.TakenOver, t.Helped = stats.Replanned, stats.Given, stats.Helping
 	for _, host := range slices.Sorted(maps.Keys(stats.Peers)) {
 		p := stats.Peers[host]
+		t.Duplicates += p.Duplicates
 		if p.Sent+p.Received+p.Resent == 0 {
 			continue // only news went to and fro
 		}

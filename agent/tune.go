@@ -125,7 +125,7 @@ func (t *tuneRun) run(ctx context.Context) error {
 			s.bound = res.Report.Bound.Seconds()
 			if !warm {
 				s.times[o.algorithm] = append(s.times[o.algorithm], o.achieved)
-				t.a.plans.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, true, time.Now())
+				t.a.plans.experience.Add(o.class.Class, o.algorithm, o.forecast, o.achieved, true, time.Now())
 			}
 			if err := t.say(&apiv1.TuneEvent{Event: &apiv1.TuneEvent_Progress{Progress: &apiv1.TuneProgress{
 				Done: uint32(i + 1), Total: uint32(len(ops)), Step: fmt.Sprintf("%s by %s", s.collective, o.algorithm),
@@ -183,7 +183,7 @@ func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithm
 	if err != nil {
 		return s, err
 	}
-	class := planner.ClassOf(p)
+	class := planner.SpotOf(p)
 	factor := a.plans.factor(time.Now())
 	advice := planner.Advice{Factor: func(name string) float64 { return factor(class, name) }}
 	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))

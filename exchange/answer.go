@@ -91,6 +91,7 @@ func (x *run) got(p *peer, l *outLane, bytes int64, clock time.Duration) error {
 		if p.held > 0 {
 			p.cond.Broadcast()
 		}
+		x.through(p)
 	}
 	if bytes == 0 {
 		return nil // the answer to the wish for answers: nothing has been carried
@@ -106,7 +107,9 @@ func (x *run) confirm(s *send) {
 	s.confirmed, s.end = true, time.Since(x.start)
 	for _, sb := range s.blocks {
 		sb.sent, sb.by = nil, nil
-		x.release(sb.b)
+		if !s.extra {
+			x.release(sb.b)
+		}
 	}
 	x.departed(s)
 	x.reached(milestone{s.ID, false})

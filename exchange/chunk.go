@@ -4,8 +4,7 @@ import "github.com/gridagent/gridagent/exchange/plan"
 
 // ChunkOf returns the chunk size, in bytes, for p, which must have passed [plan.Plan.Check]: that of
 // [DefaultChunk] for its largest block, or twice or four times as much where forwarding in larger chunks costs no
-// more than a hundredth of the time. With a lead ([plan.Plan.Ahead]) it is no more than that, for
-// news can only tell of whole chunks.
+// more than a hundredth of the time.
 //
 // What larger chunks save: a chunk ends in a packet that is not full, and each packet has its
 // headers and its share of an acknowledgement. At 100 Mbit/s a ring of 24 hosts with
@@ -23,11 +22,6 @@ func ChunkOf(p *plan.Plan) int {
 	if most := f.time(base) * 1.01; most > 0 {
 		for c := 2 * base; c <= min(4*base, maxDefaultChunk) && f.time(c) <= most; c *= 2 {
 			best = c
-		}
-	}
-	if lead := p.Ahead(); lead > 0 {
-		for best > minDefaultChunk && int64(best) > lead {
-			best /= 2
 		}
 	}
 	return best
@@ -62,7 +56,7 @@ func newForwarding(p *plan.Plan) *forwarding {
 		blocks += len(p.Transfers[i].Blocks)
 	}
 	pairs := make(map[int]int32, min(blocks, n*n))
-	var brought plan.Table      // the hop that brings a block to a host
+	var brought plan.Table // the hop that brings a block to a host
 	brought.Reset(p, blocks)
 	f.hops = make([]hop, 0, blocks)
 	for _, i := range order {

@@ -41,7 +41,7 @@ func TestChunkOf(t *testing.T) {
 	}{
 		{"a ring", ring, 16 * kib},
 		{"an alltoall", shift, 64 * kib},
-		{"an alltoall with a lead", &ahead, 16 * kib},
+		{"an alltoall with a lead, which counts bytes", &ahead, 64 * kib},
 		{"a line", line, 4 * kib},
 		{"no bytes", &plan.Plan{Collective: plan.Allgather, Hosts: hosts}, 4 * kib},
 	} {

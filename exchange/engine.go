@@ -57,7 +57,8 @@ type Config struct {
 // An Engine runs parts. Its methods may be called concurrently. It has no goroutines
 // of its own: they belong to Run and to the callers of Accept.
 type Engine struct {
-	cfg Config
+	cfg    Config
+	adapts bool // paths are known: see relief.go
 
 	mu       sync.Mutex // guards the fields below; never held over I/O
 	runs     map[ID]*run
@@ -67,6 +68,7 @@ type Engine struct {
 	outcomes map[ID]outcome
 	order    []ID // of outcomes, a ring once it is full
 	oldest   int  // in order
+	relief   Relief
 
 	flows flows
 }
@@ -88,6 +90,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.MaxTransit < 0 || cfg.MaxWaiting < 0 || cfg.WaitStart < 0 {
 		return nil, fmt.Errorf("exchange: negative limit: transit %d, waiting %d, start %v", cfg.MaxTransit, cfg.MaxWaiting, cfg.WaitStart)
 	}
+	adapts := cfg.Path != nil
 	if cfg.Path == nil {
 		cfg.Path = func(string) Path { return Path{} }
 	}
@@ -108,6 +111,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg:      cfg,
+		adapts:   adapts,
 		runs:     make(map[ID]*run),
 		expected: make(map[ID]*expectation),
 		outcomes: make(map[ID]outcome),
@@ -134,7 +138,11 @@ func (e *Engine) Run(ctx context.Context, part *Part, data Data) (Stats, error) 
 		return Stats{}, fmt.Errorf("exchange %v: %w", part.ID, err)
 	}
 	err = x.execute(ctx)
-	return x.statistics(), err
+	st := x.statistics()
+	e.mu.Lock()
+	e.relief.add(st.Relief)
+	e.mu.Unlock()
+	return st, err
 }
 
 // begin registers x and lets the streams that wait for it go on.

@@ -10,6 +10,8 @@ import (
 type flows struct {
 	mu    sync.Mutex // guards everything below, and the fields of each flow; taken under run.mu
 	sites map[string][]*flow
+
+	pressed pressures
 }
 
 // A flow is one lane as flows counts it.

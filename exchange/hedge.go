@@ -57,6 +57,7 @@ func (l *outLane) handed(now, start time.Time) {
 func (l *outLane) landed(got int64) {
 	n := 0
 	for n < len(l.flights) && l.flights[n].end <= got {
+		l.flights[n].sb.landed(l.flights[n].index)
 		n++
 	}
 	l.flights = l.flights[n:]

@@ -168,6 +168,17 @@ func (m bitmap) setRange(i, n int) { // [i, n)
 	}
 }
 
+// count returns how many entries before n are in m.
+func (m bitmap) count(n int) (c int) {
+	for w := range n >> 6 {
+		c += bits.OnesCount64(m[w])
+	}
+	if n&63 != 0 {
+		c += bits.OnesCount64(m[n>>6] & (1<<(n&63) - 1))
+	}
+	return c
+}
+
 // nextAndNot returns the first entry, in the words from word on, that is in m and not
 // in not, or -1. It also returns the first word from word on in which not is not full:
 // where the next search may begin.

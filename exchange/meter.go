@@ -88,6 +88,7 @@ type meter struct {
 	counted time.Time // up to when span accounts for it
 
 	span    span
+	press   press
 	ramp    ramp
 	pending *Sample // of a pause, until the next look
 	before  netmap.BytesPerSec
@@ -129,6 +130,7 @@ func (m *meter) open(stats func() quic.ConnectionStats, asked bool, now time.Tim
 	m.sent, m.got, m.timed, m.answers = 0, 0, 0, 0
 	m.first, m.last = time.Time{}, time.Time{}
 	m.span, m.ramp, m.before = span{}, ramp{}, 0
+	m.press = press{late: noTime}
 	m.state, m.since, m.counted = starved, now, now
 	m.heard, m.hearing, m.losing = 0, now, time.Time{}
 }
@@ -160,8 +162,11 @@ func (m *meter) pause(now time.Time) {
 	}
 }
 
-// account adds the time since it was last called to the span.
+// account adds the time since it was last called to the span and the press.
 func (m *meter) account(now time.Time) {
+	if d := now.Sub(m.counted); d > 0 && m.state == starved {
+		m.press.starved += d
+	}
 	if !m.span.begin.IsZero() {
 		from := m.counted
 		if from.Before(m.span.begin) {

@@ -29,8 +29,9 @@ func (m *meter) note(now time.Time) {
 	if p.looks > 0 && (st.CongestionWindow != p.window || st.PacketsLost != p.lost) || st.CongestionWindow >= maxCongestion {
 		p.moved++
 	}
-	// Only a queue that the transport sees as well is one: a peer that reads slowly makes slices late.
-	if m.win != nil && m.win.tight && st.LatestRTT-st.MinRTT >= m.win.late/2 {
+	// Only a queue that the transport sees in full is one: a peer that reads slowly makes slices late, and its bursts make
+	// round trips longer by less.
+	if m.win != nil && m.win.tight && st.LatestRTT-st.MinRTT >= m.win.late {
 		p.tight++
 	}
 	p.looks++
@@ -44,6 +45,7 @@ func (m *meter) note(now time.Time) {
 func (m *meter) look(now time.Time, out []Sample) []Sample {
 	out = m.flush(out)
 	m.account(now)
+	m.pressed(now)
 	if m.joined && m.sent == m.got && m.events == m.looked {
 		m.joined = false
 		m.flows.leave(&m.flow)

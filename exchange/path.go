@@ -96,7 +96,13 @@ func (p Path) Lanes() int {
 // part returns what this pair of hosts gets of p when Flows pairs share it, in bytes a second.
 func (p Path) part() float64 { return float64(p.capacity()) / float64(max(p.Flows, 1)) }
 
-// share returns the bytes that lanes lanes to the host may have in flight at first.
+// share returns the bytes that lanes lanes to the host may have in flight at first: what fills their part of
+// the path, and twice that where something holds each flow. A flow that is held has a queue of its
+// own or none, and answers that wait behind data of their own direction make its round trips longer than RTT.
 func (p Path) share(lanes int) float64 {
-	return min(float64(p.Rate)*float64(max(lanes, 1)), p.part()) * p.RTT.Seconds()
+	bytes := min(float64(p.Rate)*float64(max(lanes, 1)), p.part()) * p.RTT.Seconds()
+	if float64(p.capacity()) >= several*float64(p.Rate) {
+		bytes *= 2
+	}
+	return bytes
 }

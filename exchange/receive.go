@@ -22,7 +22,10 @@ func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool
 		return nil, false
 	}
 	p := x.peers[from]
-	if p == nil || !p.speaks() {
+	if x.adapts() && (p == nil || !p.speaks()) {
+		p = x.member(from)
+	}
+	if p == nil || !p.speaks() && !x.adapts() {
 		x.mu.Unlock()
 		x.eng.cfg.Log.Warn("data stream refused", "peer", from, "exchange", x.part.ID, "error", "the plan gives this host nothing from it")
 		return &outcome{failure: fmt.Sprintf("%s expects nothing from %s", x.eng.cfg.Self, from)}, true
@@ -31,7 +34,9 @@ func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool
 		// The sender has given the old stream up. Its reader lets go of what it claimed.
 		old.Abort()
 	}
-	p.in[n] = s
+	if n != newsLane {
+		p.in[n] = s
+	}
 	x.readers.Add(1)
 	x.mu.Unlock()
 
@@ -110,6 +115,10 @@ func (x *run) handle(p *peer, r frameReader, f *frame, out []byte) ([]byte, erro
 		return x.holdings(p, out), nil
 	case frameTell:
 		return out, nil // of the stream: see receive
+	case frameOffer:
+		return x.offered(p, f, out)
+	case frameStanding, frameTogether:
+		return x.stands(f, out)
 	case frameFail:
 		x.peerFailed(p, f.reason)
 		return out, nil
@@ -120,7 +129,7 @@ func (x *run) handle(p *peer, r frameReader, f *frame, out []byte) ([]byte, erro
 // incoming returns the block of f, which p must be the one to deliver.
 func (x *run) incoming(p *peer, f *frame) (*block, error) {
 	b := x.number[f.number] // written only before the run starts
-	if b == nil || b.recv == nil || b.recv.from != p {
+	if b == nil || b.recv == nil || b.recv.from != p && !x.adapts() {
 		return nil, fmt.Errorf("%w: block %d, which host %d does not deliver here", errMalformed, f.number, p.index)
 	}
 	return b, nil
@@ -138,6 +147,9 @@ func (x *run) receiveChunk(p *peer, r frameReader, f *frame, out []byte) ([]byte
 	size := b.size(f.index, x.part.Chunk)
 	if f.n != size {
 		return out, fmt.Errorf("%w: chunk %d of block %d has %d bytes, want %d", errMalformed, f.index, f.number, f.n, size)
+	}
+	if x.part.Lead > 0 {
+		r.part = x.leading(b, f.index, r.part)
 	}
 	if r.stage != nil {
 		return x.receiveStaged(p, b, r, f, out)
@@ -163,7 +175,7 @@ func (x *run) received(p *peer, b *block, i int, crc uint32, out []byte) []byte 
 	b.sum += sumWord(i, crc)
 	p.stats.Received += size
 	x.data.Progress.Received.Add(size)
-	return x.arrived(b, i, out)
+	return x.arrived(p, b, i, out)
 }
 
 // receive reads size bytes to the block's offset off and returns their CRC-32C.
@@ -224,12 +236,12 @@ func (x *run) receiveSum(p *peer, f *frame, out []byte) ([]byte, error) {
 	}
 	b.want = f.sum
 	x.begun(b.recv)
-	return x.arrived(b, b.chunks, out), nil
+	return x.arrived(p, b, b.chunks, out), nil
 }
 
-// arrived records that entry i of b is here: it can be forwarded, and it may have been
+// arrived records that entry i of b is here, from p: it can be forwarded, and it may have been
 // the last of its block and of its transfer, which appends the answer to out. It needs x.mu.
-func (x *run) arrived(b *block, i int, out []byte) []byte {
+func (x *run) arrived(p *peer, b *block, i int, out []byte) []byte {
 	x.available(b, i)
 	r := b.recv
 	if i < b.chunks {
@@ -253,6 +265,11 @@ func (x *run) arrived(b *block, i int, out []byte) []byte {
 	}
 	r.end = time.Since(x.start)
 	x.tellOf(r)
+	if p != r.from {
+		x.news(r)
+		x.settle()
+		return out
+	}
 	x.settle()
 	return (&frame{kind: frameDone, number: r.ID}).appendTo(out)
 }
@@ -274,6 +291,9 @@ func (x *run) receiveToken(p *peer, f *frame, out []byte) ([]byte, error) {
 	defer x.mu.Unlock()
 	m := milestone{f.number, f.kind == frameLeft}
 	t := x.tokens[m]
+	if x.adapts() && !m.left && x.confirmed(p, f.number) {
+		return (&frame{kind: frameSeen, number: f.number}).appendTo(out), nil
+	}
 	if t == nil || t.from != p {
 		return out, fmt.Errorf("%w: token of transfer %d, for which nothing waits", errMalformed, f.number)
 	}

@@ -39,6 +39,13 @@ type run struct {
 	tokens  map[milestone]*incoming // tokens that are to arrive
 	claims  *sync.Cond              // on mu: a claimed entry has arrived or was given up
 	meters  []*meter                // of the lanes, if somebody wants samples
+
+	// Re-planning, see relief.go.
+	ways     map[string]*route // by site
+	helped   []*peer           // to whom this host delivers for others, where it does not for itself
+	waits    bool              // standBy keeps it from ending
+	standBys int               // so often
+	relief   Relief
 }
 
 // A block is a block's state at this host.
@@ -97,6 +104,8 @@ type peer struct {
 	outs   []*outLane // with an open stream
 	grow   growth
 	trip   time.Duration // smoothed round trip, mean of the lanes at the last look
+	quiet  bool          // nothing is to be sent for now, see route.tighten
+	turn   time.Time     // when it was its turn last
 	idled  bool          // a lane had nothing to write, or was held by its window, since the last look
 	// A broken stream's chunks are marked lost. needAsk says that the peer is to be
 	// asked which of them have arrived; asker is the lane on which it was.
@@ -173,9 +182,7 @@ func (x *run) wake() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.claims.Broadcast()
-	for _, p := range x.peers {
-		p.cond.Broadcast()
-	}
+	x.eachPeer(func(p *peer) { p.cond.Broadcast() })
 }
 
 // failure returns why x.ctx has ended.

@@ -273,7 +273,9 @@ func TestSampleShared(t *testing.T) {
 			c.log(t)
 		}
 		for _, s := range ss {
-			if s.PeerLanes != 2 || s.SiteLanes != 2 {
+			// Lane 0 carries what comes before the two are open, and its last bytes may be under way a little longer.
+			first := s.Begin.Sub(c.began) < time.Second
+			if n := s.PeerLanes; s.SiteLanes != n || n != 2 && !(first && n == 3) {
 				t.Errorf("two lanes: %s", show(s))
 			}
 		}
@@ -297,12 +299,19 @@ func TestSampleShared(t *testing.T) {
 		}
 		c := observed(t, cfg, 1, b.p, nil, site)
 		shared := 0
+		end := make(map[string]time.Time) // of the lane to each peer
+		for _, s := range c.of["host0"] {
+			end[s.Peer] = s.Begin.Add(s.Duration)
+		}
 		for _, s := range c.limited("host0") {
 			if s.PeerLanes != 1 {
 				t.Errorf("one lane to each peer: %s", show(s))
 			}
-			// The one that ends last has the link for itself in the end.
-			if full := float64(s.Rate()) > 0.9*payload*float64(w.rate); full != (s.SiteLanes == 1) {
+			// The one that ends last has the link for itself in the end. The other counts until a look has found
+			// nothing new of it, so one sample of the last may hold little of the other's.
+			other := end[map[string]string{"host1": "host2", "host2": "host1"}[s.Peer]]
+			edge := s.SiteLanes == 2 && s.Begin.Before(other.Add(2*lookEvery)) && s.Begin.Add(s.Duration).After(other)
+			if full := float64(s.Rate()) > 0.9*payload*float64(w.rate); full != (s.SiteLanes == 1) && !edge {
 				t.Errorf("a lane to each of two peers of a site: %s", show(s))
 			}
 			if s.SiteLanes == 2 {

@@ -4,6 +4,7 @@ import "time"
 
 // Marks in sendBlock.by beside 0 (nobody) and 1 + lane.
 const (
+	byGiven = 251 // another host delivers it
 	byAgain = 252 // to be sent another time
 	byLost  = 253 // its stream broke; whether it arrived is not known
 	byHad   = 254 // the peer has said that it arrived
@@ -22,6 +23,8 @@ type send struct {
 	confirmed  bool
 	start, end time.Duration
 	started    bool
+	extra      bool      // for another host, see relieving.go
+	due        time.Time // when what was given away should have arrived; zero: nothing was
 }
 
 // A sendBlock is one block of a transfer from this host. Both of its tables are
@@ -33,6 +36,10 @@ type sendBlock struct {
 	by    []uint8 // by which: 1 + lane, or a mark
 	ready int     // entries that are here and not sent
 	word  int     // words of sent before it are full
+
+	// Of an extra send.
+	once    bitmap // entries that were taken once
+	awaited int    // entries taken and not landed
 }
 
 func newSendBlock(b *block, s *send) *sendBlock {
@@ -84,7 +91,7 @@ func (x *run) sumChunk(b *block, index int, crc uint32) {
 func (x *run) available(b *block, i int) {
 	b.have.set(i)
 	for _, sb := range b.sends {
-		if sb.s.confirmed {
+		if sb.s.confirmed || sb.sent.has(i) { // or given away
 			continue
 		}
 		sb.ready++
@@ -147,6 +154,9 @@ func (x *run) next(p *peer, l *outLane) work {
 // nextEntry takes the first entry that can be sent, of the earliest transfer that has
 // one. It needs x.mu.
 func (x *run) nextEntry(p *peer, l *outLane) (work, bool) {
+	if p.quiet {
+		return work{}, false
+	}
 	for p.first < len(p.sends) && p.sends[p.first].confirmed {
 		p.first++
 	}

@@ -90,10 +90,15 @@ func (x *run) peer(i int) *peer {
 	name := x.part.Hosts[i]
 	p := x.peers[name]
 	if p == nil {
-		p = &peer{name: name, index: i, cond: sync.NewCond(&x.mu), out: make(map[int]*sendBlock), in: make(map[int]Stream)}
-		p.ctx, p.cancel = context.WithCancel(x.ctx)
+		p = x.newPeer(i)
 		x.peers[name] = p
 	}
+	return p
+}
+
+func (x *run) newPeer(i int) *peer {
+	p := &peer{name: x.part.Hosts[i], index: i, cond: sync.NewCond(&x.mu), out: make(map[int]*sendBlock), in: make(map[int]Stream)}
+	p.ctx, p.cancel = context.WithCancel(x.ctx)
 	return p
 }
 

@@ -30,7 +30,7 @@ func (x *run) slice(p *peer, l *outLane, left, done int) int {
 	if int64(left)-n < l.win.slice/4 {
 		n = int64(left) // no slice of a few bytes
 	}
-	for !l.room(n) && !l.broken && p.ctx.Err() == nil {
+	for (p.quiet || !l.room(n)) && !l.broken && p.ctx.Err() == nil {
 		l.meter.enter(held, now)
 		p.held++
 		p.midway++
@@ -94,6 +94,9 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 		}
 	}
 	l.slices = l.slices[n:]
+	if best < math.MaxInt64 {
+		l.meter.slice(best - min(l.win.least, best))
+	}
 	l.win.answered(got-l.got, best)
 	l.got = got
 	l.landed(got)

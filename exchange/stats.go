@@ -17,6 +17,27 @@ type Stats struct {
 	Elapsed   time.Duration
 	Peers     map[string]PeerStats // by host name
 	Transfers []TransferStats      // sends, then receives, in the order of the part
+	Relief
+}
+
+// A Relief tells of links that fell under way. What others gave back counts twice.
+type Relief struct {
+	Replanned int   // how often others took over a part of what this host had left
+	Given     int64 // bytes that they took over
+	Helping   int64 // bytes that this host took over from others
+}
+
+func (r *Relief) add(o Relief) {
+	r.Replanned += o.Replanned
+	r.Given += o.Given
+	r.Helping += o.Helping
+}
+
+// Relief returns the sum over all parts that have ended.
+func (e *Engine) Relief() Relief {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.relief
 }
 
 // PeerStats tells what was exchanged with one host.
@@ -31,6 +52,19 @@ type PeerStats struct {
 	// arrived here, a synchronisation was outstanding, or the last bytes were not
 	// confirmed yet. Each is the sum over the lanes.
 	Network, Starved time.Duration
+}
+
+// plus returns both together.
+func (s PeerStats) plus(o PeerStats) PeerStats {
+	s.Sent += o.Sent
+	s.Received += o.Received
+	s.Resent += o.Resent
+	s.Hedged += o.Hedged
+	s.Duplicates += o.Duplicates
+	s.Broken += o.Broken
+	s.Network += o.Network
+	s.Starved += o.Starved
+	return s
 }
 
 // TransferStats tells when a transfer ran, from the start of the part. A send starts
@@ -51,6 +85,10 @@ func (x *run) statistics() Stats {
 	for name, p := range x.peers {
 		st.Peers[name] = p.stats
 	}
+	for _, p := range x.helped {
+		st.Peers[p.name] = st.Peers[p.name].plus(p.stats)
+	}
+	st.Relief = x.relief
 	self := x.part.Hosts[x.part.Self]
 	for _, s := range x.sends {
 		st.Transfers = append(st.Transfers, TransferStats{ID: s.ID, Src: self, Dst: s.to.name, Bytes: x.bytes(s.Blocks), Start: s.start, End: s.end})

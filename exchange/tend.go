@@ -25,6 +25,7 @@ func (x *run) tend(done <-chan struct{}) {
 	defer tick.Stop()
 	var samples []Sample // reused
 	looked := time.Now()
+	watched := looked
 	for last := false; !last; {
 		select {
 		case <-done:
@@ -33,8 +34,10 @@ func (x *run) tend(done <-chan struct{}) {
 		}
 		now := time.Now()
 		x.mu.Lock()
-		for _, p := range x.peers {
-			x.tendPeer(p, now)
+		x.eachPeer(func(p *peer) { x.tendPeer(p, now) })
+		if now.Sub(watched) >= paceEvery {
+			watched = now
+			x.watch(now)
 		}
 		if last || now.Sub(looked) >= lookEvery {
 			looked = now

@@ -25,6 +25,13 @@ const (
 	laneParts  = 4
 )
 
+// leastQueue is the queue, in bytes, from which on a window is made smaller; a quarter of it is what
+// it aims at. Under way must be, beside what a round trip takes, what comes between two answers and what these
+// wait for behind data of their own direction, and neither shows in the queue ahead. With 3 kB
+// flows that the network holds to 1.25 Mbit/s got 65 % of that where both directions were full
+// (docs/design/lanes.md). Of eight flows over one slow link the least window has the say.
+const leastQueue = 8 * leastSlice
+
 // A window bounds the bytes to one host that it has not answered, over all lanes, so that a
 // link's queue holds a few packets of every flow and not all that it has room for.
 //
@@ -132,13 +139,12 @@ func (w *window) answered(n int64, took time.Duration) {
 // gone notes that n bytes will not be answered: their stream has ended.
 func (w *window) gone(n int64) { w.answered(n, math.MaxInt64) }
 
-// adjust ends a round. The bounds are parts of what comes between two answers: half of it of each of eight
-// flows is what a queue of 64 packets can hold and keeps the link busy between answers.
+// adjust ends a round. The bounds are parts of what comes between two answers, and leastQueue at least.
 func (w *window) adjust() {
 	w.least = min(w.least, w.best)
 	w.late = max(min(w.best-w.least, time.Hour), 0) // whatever clock the peer claims to have
 	queued := int64(float64(w.limit) * (1 - float64(w.base)/float64(w.base+w.late)))
-	some := max(w.slice, w.step/2)
+	some := max(w.slice, w.step/2, leastQueue)
 	w.tight = w.pressed && queued >= some/4
 	switch {
 	case queued > some:

@@ -94,9 +94,10 @@ func TestWindowShares(t *testing.T) {
 		if p.idle > span/10 {
 			t.Errorf("seed %d: %d flows of chunks of %d over %.0f B/s, %v: idle for %v of %v", seed, n, chunk, rate, delay, p.idle, span)
 		}
-		// Each has at most a slice or two of its own before the link, and a doubling may
-		// overshoot by the link's own product once.
-		if most := time.Duration(3*n)*one + delay; p.most > most {
+		// Each has at most a slice or two of its own before the link, or the queue that windows leave
+		// each other, and a doubling may overshoot by the link's own product once.
+		own := max(3*one, time.Duration(leastQueue/rate*1e9))
+		if most := time.Duration(n)*own + delay; p.most > most {
 			t.Errorf("seed %d: %d flows of chunks of %d over %.0f B/s, %v: a queue of %v, want at most %v", seed, n, chunk, rate, delay, p.most, most)
 		}
 		for _, f := range p.flows[1:] {

@@ -24,6 +24,10 @@ import (
 //	ask       0x04                     tell me what you have: a stream broke
 //	tell      0x06 · bytes             answer this, and each chunk of this stream, with got; if
 //	                                   bytes is not 0, also after so many bytes in a chunk
+//	offer     0x09 · host · block number · first · count     would you deliver these entries to
+//	                                   host? It is answered with taken for those that are there
+//	standing  0x08 · host              what have you left for host's site, and what do you get?
+//	together  0x0a · host              likewise, all of your site
 //
 //	acceptor → opener
 //	done      0x11 · transfer          all blocks have arrived and are verified
@@ -35,6 +39,8 @@ import (
 //	                                   after each chunk, and while one takes long; clock is
 //	                                   the reader's, in µs, the same on all streams of the
 //	                                   exchange between two hosts
+//	taken     0x19 · host · block number · first · count     the opener need not deliver these
+//	stands    0x18 · bytes · rate · usual     left for the site, bytes; bytes a second now and before
 //	complete  0x15                     the part that runs here is complete: all is done and seen
 //
 //	both
@@ -52,6 +58,9 @@ const (
 	frameFail     = 0x05
 	frameTell     = 0x06
 	frameLeft     = 0x07
+	frameStanding = 0x08
+	frameOffer    = 0x09
+	frameTogether = 0x0a
 	frameDone     = 0x11
 	frameSeen     = 0x12
 	frameHave     = 0x13
@@ -59,13 +68,16 @@ const (
 	frameComplete = 0x15
 	frameGot      = 0x16
 	frameLeftSeen = 0x17
+	frameStands   = 0x18
+	frameTaken    = 0x19
 )
 
 const (
 	maxNumber = 1 << 40 // largest varint that any field may hold
 	maxReason = 512     // bytes
 	maxLane   = 63
-	maxFrame  = 1 + 3*binary.MaxVarintLen64 // any frame without bytes or reason
+	newsLane  = maxLane + 1                 // in the header of a stream that carries no chunks: any number of them at a time
+	maxFrame  = 1 + 4*binary.MaxVarintLen64 // any frame without bytes or reason
 )
 
 // errMalformed marks bytes that are no frame; other read errors are the stream's.
@@ -86,9 +98,10 @@ func (h header) appendTo(dst []byte) []byte {
 // A frame is one frame without a chunk's bytes. Which fields hold depends on kind.
 type frame struct {
 	kind   byte
-	number int    // block number, transfer (token, left, done, seen, leftSeen), or bytes for got and tell
-	index  int    // chunk, first entry of have, or clock of got
-	n      int    // bytes of the chunk, or entries of have
+	number int    // block number, transfer (token, left, done, seen, leftSeen), or bytes for got, tell and stands
+	index  int    // chunk, first entry of have, offer and taken, clock of got, or rate of stands
+	n      int    // bytes of the chunk, entries of have, offer and taken, or usual rate of stands
+	host   int    // of offer, taken, standing and together
 	sum    uint64 // sum
 	reason string // fail
 }
@@ -96,10 +109,17 @@ type frame struct {
 func (f *frame) appendTo(dst []byte) []byte {
 	dst = append(dst, f.kind)
 	switch f.kind {
-	case frameChunk, frameHave:
+	case frameChunk, frameHave, frameStands:
 		dst = binary.AppendUvarint(dst, uint64(f.number))
 		dst = binary.AppendUvarint(dst, uint64(f.index))
 		dst = binary.AppendUvarint(dst, uint64(f.n))
+	case frameOffer, frameTaken:
+		dst = binary.AppendUvarint(dst, uint64(f.host))
+		dst = binary.AppendUvarint(dst, uint64(f.number))
+		dst = binary.AppendUvarint(dst, uint64(f.index))
+		dst = binary.AppendUvarint(dst, uint64(f.n))
+	case frameStanding, frameTogether:
+		dst = binary.AppendUvarint(dst, uint64(f.host))
 	case frameSum:
 		dst = binary.AppendUvarint(dst, uint64(f.number))
 		dst = binary.LittleEndian.AppendUint64(dst, f.sum)
@@ -174,8 +194,8 @@ func (r frameReader) header() (header, error) {
 	if h.lane, err = r.uvarint(); err != nil {
 		return h, err
 	}
-	if h.lane > maxLane {
-		return h, fmt.Errorf("%w: lane %d, want at most %d", errMalformed, h.lane, maxLane)
+	if h.lane > newsLane {
+		return h, fmt.Errorf("%w: lane %d, want at most %d", errMalformed, h.lane, newsLane)
 	}
 	return h, nil
 }
@@ -222,7 +242,7 @@ func (r frameReader) next(f *frame) error {
 	}
 	*f = frame{kind: kind}
 	switch kind {
-	case frameChunk, frameHave:
+	case frameChunk, frameHave, frameStands:
 		if f.number, err = r.uvarint(); err != nil {
 			return err
 		}
@@ -230,6 +250,16 @@ func (r frameReader) next(f *frame) error {
 			return err
 		}
 		f.n, err = r.uvarint()
+		return err
+	case frameOffer, frameTaken:
+		for _, v := range []*int{&f.host, &f.number, &f.index, &f.n} {
+			if *v, err = r.uvarint(); err != nil {
+				return err
+			}
+		}
+		return nil
+	case frameStanding, frameTogether:
+		f.host, err = r.uvarint()
 		return err
 	case frameSum:
 		if f.number, err = r.uvarint(); err != nil {

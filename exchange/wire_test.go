@@ -23,6 +23,9 @@ func TestFrames(t *testing.T) {
 		{kind: frameSeen, number: 8},
 		{kind: frameHave, number: 0, index: 3, n: 9},
 		{kind: frameEnd},
+		{kind: frameOffer, host: 3, number: 300, index: 7, n: maxNumber}, {kind: frameTaken, host: maxNumber, number: 1, index: 2, n: 3},
+		{kind: frameStanding, host: 5}, {kind: frameTogether, host: 70000},
+		{kind: frameStands, number: maxNumber, index: 1 << 20, n: 9},
 		{kind: frameComplete},
 		{kind: frameFail, reason: "disk full"},
 	}
@@ -76,6 +79,7 @@ func TestBadFrames(t *testing.T) {
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x03abc\x02\x0012345678\x04\x05\x03why"))
 	f.Add([]byte("\x11\x01\x12\x02\x13\x01\x02\x03\x14\x15"))
+	f.Add([]byte("\x08\x05\x09\x01\x02\x03\x04\x0a\x06\x18\x01\x02\x03\x19\x01\x02\x03\x04"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := newFrameReader(bytes.NewReader(in))
 		for {

@@ -119,6 +119,17 @@ func TestDebtsAreOfALinksTime(t *testing.T) {
 	if got := b.spent[first]; math.Abs(got-1e4) > 1e-6 {
 		t.Errorf("a tenth of the rate leaves debts of %g, want 1e4", got)
 	}
+	for range 50 { // readings that differ forgive nothing
+		b.spend(now, watch, 0, 1.03e5, terms{share: 0.01})
+		b.spend(now, watch, 0, 1e5, terms{share: 0.01})
+	}
+	if got := b.spent[first]; math.Abs(got-1e4) > 1e-6 {
+		t.Errorf("readings that go up and down by 3 %% leave debts of %g, want 1e4", got)
+	}
+	b.spend(now, watch, 0, 1e7, terms{share: 0.01})
+	if got := b.spent[first]; math.Abs(got-1e5) > 1e-6 {
+		t.Errorf("above the rate at which they were made debts are %g, want 1e5", got)
+	}
 }
 
 // The account is never less than the truth of the last hour, and its sum never more than that of

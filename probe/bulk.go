@@ -45,10 +45,11 @@ const (
 	bulkWatch = 20 * time.Millisecond
 )
 
-// Why a bulk session of this host ended before it knew enough.
+// Why a bulk session of this host ended before it knew enough. That it has yielded is what [yieldWhen] says as well, which
+// watches most sessions beside it: whichever is first, the caller gets a [BusyError].
 var (
-	errYielded  = errors.New("an exchange or the budget wants the link")
-	errBulkLate = errors.New("the time for a bulk probe is up")
+	errYielded  error = &BusyError{Retry: busyRetry, Why: "exchange"}
+	errBulkLate       = errors.New("the time for a bulk probe is up")
 )
 
 // bulkOptions say how much a bulk probe may do.
@@ -103,9 +104,9 @@ type bulkResult struct {
 	// Loss is the share of the packets of the data lanes that QUIC declared lost: those
 	// that the flows' own growth pushed out of a queue as well as those the path loses.
 	Loss float64
-	// Of one flow that losses held: the packets of its steady state, and how often losses made it slow down there. No
+	// Of one flow that losses held: the packets of its steady state that arrived, and those that were lost. No
 	// queue stood, so the path lost them.
-	Steady, Cuts float64
+	Steady, Lost float64
 	// RTT is the least round trip of the data lanes, Loaded the last smoothed one: what
 	// Loaded has above RTT is queue that the probe itself has made.
 	RTT, Loaded time.Duration

@@ -44,8 +44,8 @@ func TestBulkYields(t *testing.T) {
 		start := time.Now()
 		until := start.Add(300 * time.Millisecond)
 		_, err := w.from.prober.bulk(ctx, w.to.peer, bulkOptions{lanes: 4, more: func() bool { return time.Now().Before(until) }})
-		if !errors.Is(err, errYielded) {
-			t.Errorf("%v, want %v", err, errYielded)
+		if !errors.Is(err, errYielded) || !errors.As(err, new(*BusyError)) {
+			t.Errorf("%v, want %v, which the caller takes for busy", err, errYielded)
 		}
 		if d := time.Since(until); d > 2*bulkWatch {
 			t.Errorf("returned %v after it was told", d)

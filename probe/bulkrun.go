@@ -135,7 +135,7 @@ func (r *bulkRun) note(res *bulkResult, curve []lanePoint, st steady) {
 	if len(curve) == 1 {
 		res.Rate, res.Spread, res.Enough, res.Shaped = netmap.BytesPerSec(st.Rate), st.Spread, st.Enough, st.Shaped
 		if st.lossy {
-			res.Steady, res.Cuts = st.Rate*st.Span.Seconds()/userPayload, float64(st.Cuts)
+			res.Steady, res.Lost = st.Rate*st.Span.Seconds()/userPayload, float64(st.Lost)
 		}
 	}
 	if r.o.lanes > 1 {

@@ -122,7 +122,7 @@ const bulkStall = askTime
 
 // serveBulk receives the bulk transfer that m asks for, while this host's slot is held.
 func (p *Prober) serveBulk(ctx context.Context, s *lane.Stream, m message) error {
-	if p.cfg.Busy() || p.stopped() {
+	if p.pressed() || p.stopped() {
 		return p.decline(s, busyRetry, "exchange")
 	}
 	select {

@@ -26,7 +26,7 @@ type claim struct {
 
 // corroborate returns the estimates of claims, without the rate of the link and the capacity, which make
 // an estimate tell of flows, where these are not to be believed. own is which part of the link a flow of self got
-// that none of claims tells of, 0 if none is known. What self has measured is believed. Of others, a single
+// that none of claims tells of, or which part the losses that self has met should leave of it, 0 if none is known. What self has measured is believed. Of others, a single
 // one's are not, unless it says that a flow gets most of the link; of two that disagree those that say that a flow gets more of the link are, as it
 // is taken to get all of it where nothing is known; of more, those that agree with the median.
 func corroborate(self string, own float64, claims []claim) []netmap.Estimate {

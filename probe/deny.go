@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // A keeper that refuses everything, or grants leases to itself alone, would end what its site's other
 // hosts measure. They cannot know why it refuses; so a host that has been refused for far longer
 // than an honest keeper would have to asks the next one, as if the first had left. Two trains
-// may then meet on the link, see [keeper].
+// may then meet on the link, see [keeper]. Where the budget lets few of many hosts measure, turns that come at fixed times may
+// leave one out for as long: as long as hosts beside the keeper measure the link, nobody is denied.
 const (
 	// denyLeast is how many refusals in a row, and denyAfter for how long at least, make a denial.
 	denyLeast = 5
@@ -35,6 +38,7 @@ const (
 type denial struct {
 	since, last time.Time // the first and the last of them
 	n           int
+	passed      bool   // it was passed over since: what others measure then says nothing of it
 	why         string // of the last, fit to be shown
 }
 
@@ -51,16 +55,30 @@ func (d denial) lasts(turn time.Duration) bool {
 func (p *Prober) lender(site string) string {
 	self := p.cfg.Self
 	members := slices.DeleteFunc(append(slices.Clone(p.cfg.Peers()), self), func(m Peer) bool { return m.site() != self.site() })
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for range denyMost {
 		name := keeperOf(self.site(), members)
-		if d, ok := p.denial(name, site, len(members)); !ok || time.Since(d.last) >= denyRest {
+		p.mu.Lock()
+		d, ok := p.denial(name, site, len(members))
+		p.mu.Unlock()
+		if !ok || time.Since(d.last) >= denyRest || !d.passed && p.lends(name, site, members, time.Now()) {
 			return name
 		}
+		p.pass(name, site)
 		members = slices.DeleteFunc(members, func(m Peer) bool { return m.Name == name })
 	}
 	return self.Name
+}
+
+// pass notes that a keeper was passed over.
+func (p *Prober) pass(keeper, site string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.links[site]; l != nil {
+		if d, ok := l.denied[keeper]; ok {
+			d.passed = true
+			l.denied[keeper] = d
+		}
+	}
 }
 
 // denial returns the refusals of a keeper of this site, which has so many hosts, if they are to be
@@ -77,6 +95,29 @@ func (p *Prober) denial(keeper, site string, hosts int) (denial, bool) {
 	}
 	each := watchCost / (parts[watch] * p.cfg.linkTerms().share * rate) // seconds
 	return d, ok && d.lasts(time.Duration(float64(hosts)*each*float64(time.Second)))
+}
+
+// lends reports whether one of mates, the hosts of this site, other than this host and the keeper, has lately measured the link to
+// site, as far as the map says.
+func (p *Prober) lends(keeper, site string, mates []Peer, now time.Time) bool {
+	if p.cfg.Known == nil {
+		return false
+	}
+	peers := p.cfg.Peers()
+	for _, m := range mates {
+		if m.Name == keeper || m.Name == p.cfg.Self.Name {
+			continue
+		}
+		for _, q := range peers {
+			if q.site() != site {
+				continue
+			}
+			if e, ok := p.cfg.Known(m.Name, q.Name); ok && e.Source >= netmap.SourceProbed && now.Sub(e.Measured) < denyAfter {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // answered notes what a keeper said to a request for the link to site.
@@ -115,20 +156,25 @@ func (p *Prober) answered(keeper, site string, err error) {
 func (p *Prober) Warnings(now time.Time) []string {
 	out := p.keeper.longHolds(now)
 	own := p.cfg.Self.site()
-	hosts := []string{p.cfg.Self.Name}
-	for _, m := range p.cfg.Peers() {
-		if m.site() == own {
-			hosts = append(hosts, m.Name)
+	mates := slices.DeleteFunc(append(slices.Clone(p.cfg.Peers()), p.cfg.Self), func(m Peer) bool { return m.site() != own })
+	type denied struct {
+		keeper, site string
+		denial
+	}
+	var all []denied
+	p.mu.Lock()
+	for site := range p.links {
+		for _, m := range mates {
+			if d, ok := p.denial(m.Name, site, len(mates)); ok {
+				all = append(all, denied{m.Name, site, d})
+			}
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for site := range p.links {
-		for _, name := range hosts {
-			if d, ok := p.denial(name, site, len(hosts)); ok {
-				out = append(out, fmt.Sprintf("host %s: as keeper of the links of site %s it has let this host probe none to site %s for %v (last reason: %q); another host is asked",
-					name, own, site, now.Sub(d.since).Round(time.Second), d.why))
-			}
+	p.mu.Unlock()
+	for _, d := range all {
+		if d.passed || !p.lends(d.keeper, d.site, mates, now) {
+			out = append(out, fmt.Sprintf("host %s: as keeper of the links of site %s it has let this host probe none to site %s for %v (last reason: %q); another host is asked",
+				d.keeper, own, d.site, now.Sub(d.since).Round(time.Second), d.why))
 		}
 	}
 	slices.Sort(out)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // Whom a host asks for a link whose keepers refuse it: the first, after a while the second, then itself; and
@@ -71,6 +73,35 @@ func TestSlowKeepersAreNotDenied(t *testing.T) {
 			t.Errorf("turns of %v: it never is one", turn)
 		}
 	}
+}
+
+// A keeper by whose leases another host of the site measures the link has not denied it, however unlucky this host is. Once it
+// was passed over, what others measure is by leases of the next one, and says nothing for it.
+func TestKeeperThatLendsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		members := []Peer{{"a0", "a"}, {"a1", "a"}, {"a2", "a"}, {"b0", "b"}}
+		measuring := map[string]bool{"a0": true, "a1": true, "a2": true}
+		p := &Prober{keeper: newKeeper(terms{}), cfg: Config{
+			Self: members[2], Peers: func() []Peer { return members }, Share: 0.01,
+			Known: func(from, to string) (netmap.Estimate, bool) {
+				return netmap.Estimate{Source: netmap.SourceProbed, Measured: time.Now()}, measuring[from] && to == "b0"
+			},
+		}}
+		p.links = map[string]*linkState{"b": {read: 5e5}}
+		for _, step := range []struct {
+			others bool
+			lender string
+		}{{true, "a0"}, {false, "a1"}, {true, "a1"}} {
+			measuring["a1"] = step.others
+			for range 12 {
+				p.answered("a0", "b", fmt.Errorf("lease: %w", &BusyError{time.Second, "budget of the link"}))
+				time.Sleep(time.Minute)
+			}
+			if got := p.lender("b"); got != step.lender || (len(p.Warnings(time.Now())) > 0) != (got != "a0") {
+				t.Errorf("others measure the link: %v: %s is asked, want %s; warnings %q", step.others, got, step.lender, p.Warnings(time.Now()))
+			}
+		}
+	})
 }
 
 // Who has held a site's links for long is told of, honest or not.

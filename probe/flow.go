@@ -3,7 +3,6 @@ package probe
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -27,6 +26,7 @@ type flowBelief struct {
 	line rateFilter // user bytes a second of the narrowest link
 	bulk meanFilter // user bytes a second of one flow
 	part meanFilter // bulk over line, when each was read
+	held meanFilter // bulk over what the losses of that bulk probe should have left of a flow, see flow_held.go
 
 	capacity float64 // of several lanes, as a part of line when it was read; 0 unknown
 	lanes    int     // that reach it
@@ -40,6 +40,8 @@ type siteFlow struct {
 	spread float64 // relative standard error of both
 	pairs  int     // that have measured it
 	lanes  int     // that reach the capacity, of one that has searched for it; 0 if nobody has
+
+	losses lossHeld // what all losses that were seen of the link should leave of a flow, this pair's own among them
 }
 
 // siteFlowOf returns what the estimates of like pairs say, those of them that stand on bulk
@@ -119,6 +121,12 @@ func (b *flowBelief) flow(like siteFlow) (rate, spread float64) {
 		return min(like.rate, line), max(lineSpread, loneSpread)
 	}
 	got, part, gotSpread := b.pooled(like)
+	if held, heldSpread, ok := b.byLosses(like.losses); ok && part < follows && !unequal(held, heldSpread, got, gotSpread) {
+		got, gotSpread = held, heldSpread
+		if like.part > 0 && !b.unlike(like) {
+			got = ownHeld*held + (1-ownHeld)*like.rate
+		}
+	}
 	switch {
 	case line == 0:
 		return got, gotSpread
@@ -191,16 +199,6 @@ func (b *flowBelief) capacityOf() (rate float64, lanes int) {
 	return 0, 0
 }
 
-// heldRate returns what losses leave of a flow, user bytes a second, if they fall at random: congestion control gains
-// a packet a round trip and gives back 30 % at a loss, which comes to a window of √(1.7/0.6/p) packets (Mathis, Semke, Mahdavi
-// and Ott, 1997, with quic-go's factor in the place of a half). +Inf where nothing is known.
-func heldRate(loss float64, rtt time.Duration) float64 {
-	if !(loss > 0) || rtt <= 0 {
-		return math.Inf(1)
-	}
-	return math.Sqrt(1.7/0.6/loss) * userPayload / rtt.Seconds()
-}
-
 // doubt returns the least spread of an estimate that stands on trains alone, where a flow would get but held of rate.
 // It may have been a queue that lost the packets, so the rate itself is left for a bulk probe to say.
 func (b *flowBelief) doubt(like siteFlow, rate, held float64) float64 {
@@ -251,6 +249,9 @@ func (b *flowBelief) uncertain(like siteFlow) bool {
 	_, spread := b.bulk.value()
 	if like.part > 0 && !b.unlike(like) {
 		spread = 1 / math.Hypot(1/max(spread, leastSpread), 1/max(like.spread, leastSpread))
+	}
+	if _, held, ok := b.byLosses(like.losses); ok { // like pairs have counted the same losses
+		spread = held
 	}
 	return b.bulk.readings() < meanWindow && spread > certain
 }

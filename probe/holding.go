@@ -121,7 +121,8 @@ func (p *Prober) holding(keeper string, heard <-chan word, lost <-chan struct{},
 		case <-lost:
 			return errors.New("the keeper of the links has ended the hold")
 		case w := <-heard:
-			p.linkFell(w, time.Now())
+			now := time.Now()
+			p.linkFell(w, now.Sub(m.pressed[w.site]) <= pressAge, now)
 		case now := <-t.C:
 			if now.Sub(checked) >= holdCheck {
 				if checked = now; !p.crossing.wanted(now) || p.keeperName() != keeper {

@@ -47,6 +47,20 @@ const (
 	sessionCost = 900
 	// packetCost is what a link carries of a packet beside its payload: UDP and IPv4.
 	packetCost = 28
+	// answerCost is what comes back for each byte of a long probe: acknowledgements of every second packet, and reports. Of a
+	// session of trains that is its messages, [sessionCost] at most. Where the way back is a small part of the way there, a host's
+	// uplink, the answers decide how often the link may be measured.
+	answerCost = 0.03
+	// mostBack is how many times as much as the way back a link may carry before the answers to long probes decide.
+	mostBack = answeringLong / (accounted * partAgain) / answerCost
+
+	// substituteShare is the part of a link's ration that keepers have who lend it in the place of one that does not answer or has refused
+	// for long: that one may be honest, and lend it as well.
+	substituteShare = 0.25
+
+	// youth is for how long a link is young: new grids are measured at once, on bursts that no hour of a later
+	// day may have.
+	youth = 10 * time.Minute
 )
 
 // A siteLink is the way from one site to another.
@@ -58,7 +72,10 @@ type request struct {
 	use  use
 	cost int64              // bytes that it will send, about
 	read netmap.BytesPerSec // what its last train over the link read, 0 if none
-	busy bool               // an exchange runs at the keeper
+	// The keeper adds:
+	back       netmap.BytesPerSec // what the link the other way carries, 0 unknown
+	substitute bool               // another one is the site's keeper, and has a ration of its own
+	busy       bool               // an exchange runs at the keeper
 }
 
 // A keeper leases the links that leave its host's site: at most one probe a link at a
@@ -75,6 +92,8 @@ type keeper struct {
 }
 
 type leased struct {
+	began   time.Time // when somebody first asked for it
+	reverse float64   // bytes a second that the link the other way carries, 0 unknown
 	held    bool
 	since   time.Time      // when the holder got it
 	waiters map[string]int // requests that wait, by host
@@ -131,9 +150,10 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 		if len(k.links) >= leaseLinks {
 			return nil, 0, &BusyError{Retry: time.Minute, Why: "too many links"}
 		}
-		e = &leased{freed: make(chan struct{}), waiters: make(map[string]int)}
+		e = &leased{began: now, freed: make(chan struct{}), waiters: make(map[string]int)}
 		k.links[l] = e
 	}
+	e.reverse = float64(q.back)
 	if q.busy = q.busy || k.isHeld(); q.busy {
 		if u = q.use; u == watch && e.outdates(q) {
 			u = urgent
@@ -151,7 +171,7 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 			return nil, 0, &BusyError{Retry: d, Why: "you have held this link for long"}
 		}
 	}
-	u, err = e.afford(now, q, k.terms)
+	u, err = e.afford(now, q, k.termsOf(e, q, now))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -178,6 +198,35 @@ func (k *keeper) try(l siteLink, q request) (freed <-chan struct{}, u use, err e
 	return e.freed, u, nil
 }
 
+// termsOf are the terms of a link for q.
+func (k *keeper) termsOf(e *leased, q request, now time.Time) terms {
+	t := k.terms
+	t.late = now.Sub(e.began) >= youth
+	if q.substitute {
+		t.share *= substituteShare
+	}
+	return t
+}
+
+// watchGap returns the least time between two trains that watch the link: their answers take no more than what the way back
+// has for them.
+func (e *leased) watchGap(t terms) time.Duration {
+	if e.reverse <= 0 || t.share <= 0 {
+		return watchGap
+	}
+	gap := sessionCost / (e.reverse * t.share / accounted * answering)
+	return max(watchGap, time.Duration(min(gap, time.Minute.Seconds())*float64(time.Second)))
+}
+
+// longCost returns what a long probe of so many bytes counts for: where its answers take more of what the way back has for them,
+// as much more.
+func (e *leased) longCost(bytes int64) int64 {
+	if rate := e.rate.rate(); e.reverse > 0 && rate > 0 {
+		return int64(float64(bytes) * max(1, rate/(e.reverse*mostBack)))
+	}
+	return bytes
+}
+
 // outdates reports whether what q's host last read of the link is not what was read since.
 func (e *leased) outdates(q request) bool {
 	return q.read > 0 && e.rate.newest > 0 && apart(float64(q.read), e.rate.newest) > outdated
@@ -195,7 +244,10 @@ func (e *leased) afford(now time.Time, q request, t terms) (use, error) {
 		return again, nil
 	}
 	u, retry, why := q.use, time.Duration(0), ""
-	if d := watchGap - now.Sub(e.watched); u == watch && d > 0 {
+	if u == first && t.late && q.cost > firstCost { // the host's first long probe, and not the link's
+		u = again
+	}
+	if d := e.watchGap(t) - now.Sub(e.watched); u == watch && d > 0 {
 		retry, why = d, "the link was watched just now"
 	} else if d := e.budget.wait(now, u, q.cost, t); d > 0 {
 		retry, why = d, "budget of the link"
@@ -253,8 +305,12 @@ func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.
 		more = max(bytes-q.cost, 0)
 	}
 	link := netmap.BytesPerSec(e.rate.rate())
-	e.budget.spend(now, u, bytes-more, link, k.terms)
-	e.budget.spend(now, urgent, more, link, k.terms)
+	t, charged := k.termsOf(e, q, now), bytes-more
+	if q.cost > firstCost {
+		charged = e.longCost(charged)
+	}
+	e.budget.spend(now, u, charged, link, t)
+	e.budget.spend(now, urgent, more, link, t)
 	e.account.add(now, bytes)
 	close(e.freed)
 	e.freed = make(chan struct{})

@@ -45,7 +45,8 @@ func (p *Prober) lease(ctx context.Context, site string, q request) (func(int64,
 	}
 	p.mu.Unlock()
 	if name == p.cfg.Self.Name || mute {
-		q.busy = p.cfg.Busy()
+		q.busy, q.back = p.cfg.Busy(), p.rec.arrivesFrom(site)
+		q.substitute = p.keeperName() != p.cfg.Self.Name
 		give, err := p.keeper.acquire(ctx, l, q)
 		if err != nil {
 			return nil, err
@@ -131,7 +132,8 @@ func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) erro
 	if p.stopped() {
 		return p.decline(s, busyRetry, "the agent ends")
 	}
-	q.busy = p.cfg.Busy()
+	q.busy, q.back = p.cfg.Busy(), p.rec.arrivesFrom(m.Site)
+	q.substitute = p.keeperName() != p.cfg.Self.Name
 	own := p.cfg.Self.site()
 	known := slices.ContainsFunc(p.cfg.Peers(), func(q Peer) bool { return q.site() == m.Site })
 	if !p.insider(s.Peer.Name) || !known || m.Site == own {

@@ -36,8 +36,9 @@ func (r *recorder) linkOf(site string, way func(peer string) (from, to string)) 
 	return 0
 }
 
-// linkFell takes the keeper's word that the link to a site has fallen. It is believed where this host's own lanes to it have.
-func (p *Prober) linkFell(w word, now time.Time) {
+// linkFell takes the keeper's word that the link to a site has fallen. It is believed where this host's own lanes
+// to it were pressed just now.
+func (p *Prober) linkFell(w word, pressed bool, now time.Time) {
 	var peers []string
 	for _, q := range p.cfg.Peers() {
 		if q.site() == w.site && w.site != p.cfg.Self.site() {
@@ -47,19 +48,38 @@ func (p *Prober) linkFell(w word, now time.Time) {
 	if len(peers) == 0 || w.rate < 1 {
 		return // no site of members, or no rate: from a keeper that has gone wrong
 	}
-	p.rec.bears(w.site, w.rate, now)
-	if p.drops.had(w.site, now) > 0 {
-		p.rec.carries(peers, w.rate, now)
+	before := p.rec.bears(w.site, w.rate, now)
+	if pressed {
+		p.rec.carries(peers, w.rate, before, now)
 	}
 }
 
-// bears notes what arrives over the link to a site: for newsAge no reading that is less counts as a witness. In a full
-// queue the packets of others come between those of a train, which then reads its own part.
-func (r *recorder) bears(site string, rate netmap.BytesPerSec, now time.Time) {
+// pressed notes that lanes to peer, of another site, are held back by the network, and returns what the pair is
+// believed to get of the link, bytes a second; 0 if unknown.
+func (r *recorder) pressed(peer string, now time.Time) netmap.BytesPerSec {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.floors[site] = floor{float64(rate), now}
+	p := r.pair(peer)
+	p.used = now
+	line, _ := p.out.line.value()
+	return netmap.BytesPerSec(line)
 }
+
+// bears notes what arrives over the link to a site: for newsAge no reading that is less counts as a witness. In a full
+// queue the packets of others come between those of a train, which then reads its own part. It returns what was noted
+// before, 0 if that is as old.
+func (r *recorder) bears(site string, rate netmap.BytesPerSec, now time.Time) (before float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f, ok := r.floors[site]; ok && now.Sub(f.at) <= newsAge {
+		before = f.rate
+	}
+	r.floors[site] = floor{float64(rate), now}
+	return before
+}
+
+// sameWord is up to how far a belief may lie off what a keeper said to stand on it.
+const sameWord = 0.01
 
 // A floor is what a link carries at least.
 type floor struct {
@@ -75,8 +95,9 @@ func (r *recorder) under(site string, rate float64, now time.Time) bool {
 }
 
 // carries takes what a link carries, which has fallen, for what it has of all pairs over it whose lanes the
-// network has limited lately, and of those that the link limited as well before.
-func (r *recorder) carries(peers []string, rate netmap.BytesPerSec, now time.Time) {
+// network has limited lately, and of those that the link limited as well before. word is what the keeper said last, 0 if
+// nothing: who believed that believes more of the same keeper.
+func (r *recorder) carries(peers []string, rate netmap.BytesPerSec, word float64, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := 0.0 // what the link carried
@@ -93,6 +114,10 @@ func (r *recorder) carries(peers []string, rate netmap.BytesPerSec, now time.Tim
 	for _, peer := range slices.Sorted(maps.Keys(lines)) {
 		p, line := r.pairs[peer], lines[peer]
 		fell := float64(rate) < line && apart(float64(rate), line) > outdated
+		if word > 0 && float64(rate) > word && apart(line, word) < sameWord {
+			p.out.line = rateFilter{}
+			fell = true
+		}
 		if fell && (now.Sub(p.used) <= newsAge || apart(line, before) <= sameRate) {
 			r.corroborated(peer, p, finding{line: rate, e: netmap.Estimate{Spread: loneSpread}})
 		}

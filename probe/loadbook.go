@@ -5,94 +5,37 @@ import (
 	"time"
 )
 
-// A drop is a lane that has fallen.
-type drop struct {
-	had float64
-	at  time.Time
-}
-
-// drops are the lanes of a host that have fallen, by site.
-type drops struct {
-	mu    sync.Mutex // guards sites
-	sites map[string]map[laneName]drop
-	n     int
-}
-
-type laneName struct {
-	peer string
-	lane int
-}
-
-// note takes in that a lane to the site gets far less than it had.
-func (d *drops) note(site string, l laneName, had float64, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.n >= maxDrops {
-		d.sites, d.n = nil, 0
-	}
-	if d.sites == nil {
-		d.sites = make(map[string]map[laneName]drop)
-	}
-	if d.sites[site] == nil {
-		d.sites[site] = make(map[laneName]drop)
-	}
-	old, ok := d.sites[site][l]
-	if !ok {
-		d.n++
-	}
-	// A lane that goes on falling is compared with less and less.
-	if ok && now.Sub(old.at) <= dropAge {
-		had = max(had, old.had)
-	}
-	d.sites[site][l] = drop{had, now}
-}
-
-// recovered takes in that a lane to the site gets rate now.
-func (d *drops) recovered(site string, l laneName, rate float64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if x, ok := d.sites[site][l]; ok && rate >= observeFallen*x.had {
-		delete(d.sites[site], l)
-		d.n--
-	}
-}
-
-// had returns what the lanes to the site that have just fallen had together, bytes a second.
-func (d *drops) had(site string, now time.Time) (sum float64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for l, x := range d.sites[site] {
-		if now.Sub(x.at) > dropAge {
-			delete(d.sites[site], l)
-			d.n--
-			continue
-		}
-		sum += x.had
-	}
-	return sum
-}
-
 // A loadBook is what the keeper of a site has been told. The zero value is empty.
 type loadBook struct {
-	mu   sync.Mutex                 // guards the fields below
-	in   map[string]*arrivals       // by site that it comes from
-	lost map[string]map[string]drop // by site that it goes to, and host of this site
-	told map[string]*hearsay        // by site: what arrives there
+	mu   sync.Mutex              // guards the fields below
+	in   map[string]*arrivals    // by site that it comes from
+	out  map[outgoing]*pressures // by where it goes, and who sends
+	told map[string]*hearsay     // by site: what arrives there
+}
+
+// An outgoing is a host of this site and a site that it sends to.
+type outgoing struct{ site, host string }
+
+// pressures are what a host has sent by lanes that were held back by the network.
+type pressures struct {
+	arrivals
+	line float64 // what its pairs get, user bytes a second
 }
 
 // A hearsay is what the keeper of another site says that arrives there from this one.
 type hearsay struct {
 	dip
-	at   time.Time
-	said time.Time // when this site's hosts were told of it last
+	at    time.Time
+	said  time.Time // when this site's hosts were told of it last
+	spoke float64   // and what
 }
 
 // take takes what a host of this site tells.
 func (b *loadBook) take(host string, l load, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.in == nil || len(b.in) > maxDrops || len(b.lost) > maxDrops {
-		b.in, b.lost = make(map[string]*arrivals), make(map[string]map[string]drop)
+	if b.in == nil || len(b.in) > maxTellers || len(b.out) > maxTellers {
+		b.in, b.out = make(map[string]*arrivals), make(map[outgoing]*pressures)
 	}
 	if l.Bytes > 0 {
 		a := b.in[l.Site]
@@ -102,16 +45,16 @@ func (b *loadBook) take(host string, l load, now time.Time) {
 		}
 		a.add(l.Bytes, l.Span, now)
 	}
-	hosts := b.lost[l.Site]
-	if l.Fallen <= 0 {
-		delete(hosts, host)
-		return
+	if l.Pressed > 0 {
+		o := outgoing{l.Site, host}
+		p := b.out[o]
+		if p == nil {
+			p = &pressures{}
+			b.out[o] = p
+		}
+		p.add(l.Pressed, l.Span, now)
+		p.line = float64(l.Line)
 	}
-	if hosts == nil || len(hosts) > maxDrops {
-		hosts = make(map[string]drop)
-		b.lost[l.Site] = hosts
-	}
-	hosts[host] = drop{float64(l.Fallen), now}
 }
 
 // fallen returns what arrives now of the sites from where far less arrives than before.
@@ -129,11 +72,24 @@ func (b *loadBook) fallen(now time.Time) map[string]dip {
 	return dips
 }
 
+// more returns what arrives from site by now, as bytes a second of IP packets: the most in a second since the fall
+// that was told of at since.
+func (b *loadBook) more(site string, since, now time.Time) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.in[site]
+	if a == nil {
+		return 0
+	}
+	a.forward(binAt(now))
+	return a.most(binAt(since)+1-loadLate-loadParts, a.head+1-loadLate)
+}
+
 // hear takes what the keeper of another site says that arrives there from this one, in user bytes a second.
 func (b *loadBook) hear(site string, d dip, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.told == nil || len(b.told) > maxDrops {
+	if b.told == nil || len(b.told) > maxTellers {
 		b.told = make(map[string]*hearsay)
 	}
 	if h := b.told[site]; h != nil {
@@ -149,31 +105,52 @@ func (b *loadBook) open(site string, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.told[site]
-	return h != nil && now.Sub(h.at) <= dropAge && now.Sub(h.said) >= loadSaid
+	return h != nil && now.Sub(h.at) <= hearAge && now.Sub(h.said) >= loadSaid
 }
 
 // verdict returns the rate to which the link to site has fallen, if it is believed to carry line, and
-// both ends say so; the hosts of this site are then to be told. All are user bytes a second.
+// both ends say so, or what it carries more than was said of late; the hosts of this site are then to be told. All are
+// user bytes a second.
 func (b *loadBook) verdict(site string, line float64, now time.Time) (rate float64, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.told[site]
-	if h == nil || now.Sub(h.at) > dropAge || !(h.rate < loadFallen*line) {
+	if h == nil || now.Sub(h.at) > hearAge {
 		return 0, false
 	}
-	had := 0.0
-	for _, d := range b.lost[site] {
-		if now.Sub(d.at) <= dropAge {
-			had += d.had
+	more := now.Sub(h.said) <= followAge && h.rate > (1+loadMore)*h.spoke
+	fell, need := h.rate < loadFallen*line, loadPressed
+	if !h.steady || !fell {
+		need = loadPressedMost
+	}
+	if !fell && !more || b.pressed(site, h.rate, line, now) < need {
+		return 0, false
+	}
+	h.said, h.spoke = now, h.rate
+	return h.rate, true
+}
+
+// pressed returns which share of a link to site that carries rate, and is believed to carry line, was full in the last
+// second: what hosts have sent there that stood in its queue. A second in which more was sent counts for no
+// more, as it was another link then. The caller holds the lock.
+func (b *loadBook) pressed(site string, rate, line float64, now time.Time) float64 {
+	var sent [loadParts]float64
+	for o, p := range b.out {
+		if binAt(now)-p.head > loadBins {
+			delete(b.out, o)
+			continue
+		}
+		if o.site != site || p.line < loadNarrow*line {
+			continue
+		}
+		p.forward(binAt(now))
+		for i := range sent {
+			sent[i] += p.mean(p.head+1-loadLate-int64(i), 1)
 		}
 	}
-	need := loadHad
-	if !h.steady {
-		need = loadHadMost
+	full := 0.0
+	for _, s := range sent {
+		full += min(s/rate, 1) / loadParts
 	}
-	if had < need*line {
-		return 0, false
-	}
-	h.said = now
-	return h.rate, true
+	return full
 }

@@ -9,11 +9,10 @@ import (
 )
 
 // What the hosts of a site know together of a link during an exchange: those at its end what arrives,
-// those at its beginning whether the network holds them back. Alone neither says that the link has
-// fallen. Less arrives when there is less to send; and one lane of many gets nothing for a second and
-// twice its part in the next. But when lanes that had a large part of the link get far less all at
-// once, the network being their limit, and far less arrives of all together, then what
-// arrives is what the link carries: no train has to get through its full queue.
+// those at its beginning whether it is full. Alone neither says that the link has fallen. Less
+// arrives when there is less to send; and a full link is what an exchange makes of every link. But when far less
+// arrives than before, at one rate, and most of it has come out of a queue that senders see before the
+// link, then what arrives is what the link carries: no train has to get through that queue.
 const (
 	// loadsEvery is how often a host tells the keeper of its site.
 	loadsEvery = 250 * time.Millisecond
@@ -36,17 +35,27 @@ const (
 	// loadFallen is the share of what arrived, and of what the link is believed to carry, under which
 	// what arrives is news.
 	loadFallen = 0.6
-	// loadHad is the part of the link that the lanes which have fallen must have had, and loadHadMost that where
-	// what arrives is not steady.
-	loadHad     = 0.2
-	loadHadMost = 0.4
-	// dropAge is for how long a lane has fallen. The answers to its data may be late by a
-	// full queue of the other direction.
-	dropAge = 4 * time.Second
-	// loadSaid is the time between two words of a keeper: a lane that falls later shows it to its host later.
+	// loadMore is by how much more must arrive after a fall, over a second, than was told for the keeper to tell it: lanes that
+	// have lost packets, or windows that shrink, leave a part of the link empty at first.
+	loadMore = 0.05
+	// followAge is for how long after a fall the keeper looks for more.
+	followAge = 10 * time.Second
+	// loadPressed is the share of what arrives that lanes must have carried which stood in a queue, and loadPressedMost that
+	// where what arrives is not steady, or more than was said. Of a link that was not full it is a few per cent (TestPressedShare), of one that
+	// has just fallen and is shared by many lanes a quarter to all: lanes that hand on what comes in wait now and then.
+	loadPressed     = 0.25
+	loadPressedMost = 0.5
+	// loadNarrow is the share of the link's rate that a pair must be believed to get for its queue to be that of
+	// the link: what is slower stands in a queue of its own, that of a host's port.
+	loadNarrow = 0.75
+	// hearAge is for how long a keeper believes another one, and pressAge for how long a host that has seen its lanes
+	// pressed believes its own. Answers may be late by a full queue of the other direction.
+	hearAge  = 4 * time.Second
+	pressAge = 2 * time.Second
+	// loadSaid is the time between two words of a keeper: a lane that is pressed later shows it to its host later.
 	loadSaid = 500 * time.Millisecond
-	// maxDrops bounds the lanes that a host remembers, and the hosts and sites that a keeper does.
-	maxDrops = 4096
+	// maxTellers bounds the sites that a keeper remembers, and the hosts of all of them.
+	maxTellers = 4096
 	// maxLoadSpan is the longest time that a host may tell of at once: the rest is history.
 	maxLoadSpan = 2 * time.Second
 )
@@ -56,8 +65,10 @@ type load struct {
 	Site  string
 	Bytes int64         // of IP packets that arrived from there
 	Span  time.Duration // in which they did, until now
-	// Fallen is what its lanes to there that have fallen had before, 0 if none has.
-	Fallen netmap.BytesPerSec
+	// Pressed is what hosts there have read in that time of lanes that the network held back, user bytes, and Line what
+	// the fastest of their pairs is believed to get of the link.
+	Pressed int64
+	Line    netmap.BytesPerSec
 }
 
 // arrivals are the bytes that arrive from a site, by time. The zero value has seen none.
@@ -149,6 +160,14 @@ func (a *arrivals) parts(end, n int64) (rates [loadParts]float64) {
 	}
 	slices.SortFunc(rates[:], func(x, y float64) int { return cmp.Compare(y, x) })
 	return rates
+}
+
+// most returns the highest rate over loadUsual bins of those from bin begin to bin end.
+func (a *arrivals) most(begin, end int64) (rate float64) {
+	for begin = max(begin, a.head-loadBins+1); end-loadUsual >= begin; end-- {
+		rate = max(rate, a.mean(end, loadUsual))
+	}
+	return rate
 }
 
 // usual returns the highest rate over loadUsual bins before bin end, 0 where that is too long ago.

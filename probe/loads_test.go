@@ -101,8 +101,8 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// A link has fallen where both ends say so: far less arrives, and lanes that had a good part of the link
-// get far less. What one end says alone, or said a while ago, or what one host of many says, does not do.
+// A link has fallen where both ends say so: far less arrives, and most of it has stood in a queue of lanes that should get more.
+// What one end says alone, or said a while ago, does not do.
 func TestBothEndsSayFallen(t *testing.T) {
 	const line = 600e3
 	now := time.Unix(2e9, 0)
@@ -110,28 +110,38 @@ func TestBothEndsSayFallen(t *testing.T) {
 		name    string
 		arrives float64
 		heard   time.Duration // ago
-		lost    []float64     // by host: what its lanes had
+		pressed []float64     // by host: what stood in a queue, bytes a second
 		told    time.Duration // ago
+		narrow  bool          // the hosts' pairs get half of the link
 		uneven  bool          // what arrives
 		want    bool
 	}{
-		{"both", line / 4, 0, []float64{100e3, 100e3}, 0, false, true},
-		{"one host had all lanes", line / 4, 0, []float64{300e3}, 0, false, true},
-		{"lanes alone", 0, 0, []float64{200e3, 200e3}, 0, false, false},
-		{"arrivals alone", line / 4, 0, nil, 0, false, false},
-		{"little less arrives", 0.7 * line, 0, []float64{200e3, 200e3}, 0, false, false},
-		{"lanes that had little", line / 4, 0, []float64{50e3, 50e3}, 0, false, false},
-		{"now more, now less arrives", line / 4, 0, []float64{100e3, 100e3}, 0, true, false},
-		{"the same, and lanes that had much", line / 4, 0, []float64{200e3, 200e3}, 0, true, true},
-		{"arrivals of long ago", line / 4, 2 * dropAge, []float64{200e3, 200e3}, 0, false, false},
-		{"lanes of long ago", line / 4, 0, []float64{200e3, 200e3}, 2 * dropAge, false, false},
+		{"both", line / 4, 0, []float64{60e3, 60e3}, 0, false, false, true},
+		{"one host sends all", line / 4, 0, []float64{150e3}, 0, false, false, true},
+		{"a half of it", line / 4, 0, []float64{40e3, 40e3}, 0, false, false, true},
+		{"queues alone", 0, 0, []float64{200e3, 200e3}, 0, false, false, false},
+		{"arrivals alone", line / 4, 0, nil, 0, false, false, false},
+		{"little less arrives", 0.7 * line, 0, []float64{200e3, 200e3}, 0, false, false, false},
+		{"most of it had no queue", line / 4, 0, []float64{15e3, 15e3}, 0, false, false, false},
+		{"the queues of slow ports", line / 4, 0, []float64{75e3, 75e3}, 0, true, false, false},
+		{"arrivals of long ago", line / 4, 2 * hearAge, []float64{75e3, 75e3}, 0, false, false, false},
+		{"queues of long ago", line / 4, 0, []float64{75e3, 75e3}, 5 * time.Second, false, false, false},
+		{"queues before it", line / 4, 0, []float64{600e3}, 1100 * time.Millisecond, false, false, false},
+		{"now more, now less arrives, a third with a queue", line / 4, 0, []float64{50e3}, 0, false, true, false},
+		{"now more, now less arrives, all with a queue", line / 4, 0, []float64{75e3, 75e3}, 0, false, true, true},
 	} {
 		var b loadBook
 		if tc.arrives > 0 {
 			b.hear("b", dip{tc.arrives, !tc.uneven}, now.Add(-tc.heard))
 		}
-		for i, had := range tc.lost {
-			b.take(fmt.Sprint(i), load{Site: "b", Fallen: netmap.BytesPerSec(had), Span: loadsEvery}, now.Add(-tc.told))
+		for i, rate := range tc.pressed {
+			l := load{Site: "b", Pressed: int64(rate * loadsEvery.Seconds()), Line: line, Span: loadsEvery}
+			if tc.narrow {
+				l.Line = line / 2
+			}
+			for at := -4 * time.Second; at <= -tc.told; at += loadsEvery {
+				b.take(fmt.Sprint(i), l, now.Add(at))
+			}
 		}
 		rate, ok := b.verdict("b", line, now)
 		if ok != tc.want || ok && rate != tc.arrives {
@@ -143,40 +153,68 @@ func TestBothEndsSayFallen(t *testing.T) {
 	}
 }
 
-// Lanes count from when they fell until they recover or a while has passed, with what they had before they began to fall; and
-// however many names a host makes up, it is told of no more than are bounded.
-func TestDrops(t *testing.T) {
-	var d drops
+// What arrives first after a fall may be too little, as windows shrink. The keeper then tells of the best second since, not of what came
+// before the fall, and the other one believes it while it is about full.
+func TestMoreArrives(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		full := 250e3 * (0.8 + 10*rng.Float64())
+		after := full * (0.2 + 0.3*rng.Float64())
+		begin := time.Unix(2e9, rng.Int64N(1e9))
+		ts := newTellers(rng, 1+rng.IntN(8), begin)
+		var book loadBook
+		var since time.Time
+		best := 0.0
+		ts.pass(8*time.Second, func(time.Time) float64 { return full }, func(host int, l load, now time.Time) { book.take(fmt.Sprint(host), l, now) })
+		fell := ts.until
+		ts.pass(6*time.Second, func(now time.Time) float64 {
+			if now.Sub(fell) < 3*time.Second {
+				return 0.75 * after
+			}
+			return after
+		}, func(host int, l load, now time.Time) {
+			book.take(fmt.Sprint(host), l, now)
+			if d := book.fallen(now); since.IsZero() && d["a"].steady {
+				since = now
+			}
+			if !since.IsZero() {
+				best = max(best, book.more("a", since, now))
+			}
+		})
+		if apart(best, after) > 0.12 {
+			t.Fatalf("seed %d: the link fell from %.0f to %.0f B/s, %.0f is the most that is seen", seed, full, after, best)
+		}
+		now := ts.until
+		for at := -3 * time.Second; at <= 0; at += loadsEvery {
+			book.take("0", load{Site: "b", Pressed: int64(after * loadsEvery.Seconds()), Line: netmap.BytesPerSec(full), Span: loadsEvery}, now.Add(at))
+		}
+		for _, step := range []struct {
+			rate, line float64
+			want       bool
+		}{{0.75 * after, full, true}, {0.76 * after, 0.75 * after, false}, {after, 0.75 * after, true}, {3 * after, after, false}} {
+			book.hear("b", dip{step.rate, true}, now)
+			if rate, ok := book.verdict("b", step.line, now); ok != step.want || ok && rate != step.rate {
+				t.Fatalf("seed %d: %.0f of a link of %.0f is %v, want %v", seed, step.rate, step.line, ok, step.want)
+			}
+		}
+	}
+}
+
+// However many sites hosts make up, a keeper remembers no more than are bounded.
+func TestBookIsBounded(t *testing.T) {
 	now := time.Unix(2e9, 0)
-	one, two := laneName{"b0", 0}, laneName{"b0", 1}
-	d.note("b", one, 100, now)
-	d.note("b", two, 50, now)
-	d.note("b", one, 20, now.Add(time.Second)) // it falls on
-	d.note("c", one, 7, now)
-	if got := d.had("b", now.Add(time.Second)); got != 150 {
-		t.Errorf("lanes had %g, want 150", got)
-	}
-	d.recovered("b", two, 20)
-	d.recovered("b", one, 90)
-	if got := d.had("b", now.Add(time.Second)); got != 50 {
-		t.Errorf("lanes had %g after one has recovered, want 50", got)
-	}
-	if got := d.had("b", now.Add(2*dropAge)); got != 0 || d.n != 1 {
-		t.Errorf("lanes had %g a while later, and %d are left, want 0 and that of c", got, d.n)
-	}
 	var b loadBook
-	for i := range 2 * maxDrops {
-		d.note("b", laneName{fmt.Sprint(i), 0}, 1, now)
-		b.take(fmt.Sprint(i), load{Site: fmt.Sprint(i), Bytes: 1, Fallen: 1, Span: time.Second}, now)
+	for i := range 2 * maxTellers {
+		b.take(fmt.Sprint(i), load{Site: fmt.Sprint(i), Bytes: 1, Pressed: 1, Span: time.Second}, now)
 		b.hear(fmt.Sprint(i), dip{1, true}, now)
 	}
-	if d.n > maxDrops || len(d.sites["b"]) > maxDrops || len(b.in) > maxDrops+1 || len(b.lost) > maxDrops+1 || len(b.told) > maxDrops+1 {
-		t.Errorf("%d lanes, %d, %d and %d sites are remembered, want %d at most", d.n, len(b.in), len(b.lost), len(b.told), maxDrops)
+	if len(b.in) > maxTellers+1 || len(b.out) > maxTellers+1 || len(b.told) > maxTellers+1 {
+		t.Errorf("%d, %d and %d sites are remembered, want %d at most", len(b.in), len(b.out), len(b.told), maxTellers)
 	}
 }
 
 // Four hosts of a site fill a link to another with data, and it falls to a quarter. No train is sent; within 4 s each
-// of them believes what still arrives. Where their lanes get less while the link stays, nobody believes anything.
+// of them believes what still arrives. As long as the link stays as full as it was, nobody believes anything.
 func TestFallIsSeenByLoads(t *testing.T) {
 	for _, falls := range []bool{true, false} {
 		t.Run(fmt.Sprintf("link falls=%v", falls), func(t *testing.T) {
@@ -184,7 +222,16 @@ func TestFallIsSeenByLoads(t *testing.T) {
 			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 				w := newWorld(t)
 				var busy atomic.Bool
-				ms := w.joinAll(n, cfg, func(c *Config) { c.Busy = busy.Load })
+				var filled atomic.Int64 // since when all lanes stand in the link's queue, as Unix time in ns
+				ms := w.joinAll(n, cfg, func(c *Config) {
+					c.Busy = busy.Load
+					c.Pressed = func(peer string) uint64 {
+						if at := filled.Load(); at != 0 && c.Self.Site == "a" && peer == "b"+c.Self.Name[1:] {
+							return 1 + uint64(float64(truth(1.25*gridnet.Mbps))/4*time.Since(time.Unix(0, at)).Seconds())
+						}
+						return 0
+					}
+				})
 				for _, m := range ms {
 					m.endpoint.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) { io.Copy(io.Discard, s) })
 				}
@@ -199,6 +246,7 @@ func TestFallIsSeenByLoads(t *testing.T) {
 							senders.Go(func() { pour(ctx, t, m.endpoint, ms[4+i].peer.Name) })
 						}
 					}
+					filled.Store(time.Now().UnixNano())
 					time.Sleep(10 * time.Second)
 					if falls {
 						if err := n.SetLink("a", "b", func(l *gridnet.Link) { l.Rate /= 4 }); err != nil {
@@ -207,14 +255,6 @@ func TestFallIsSeenByLoads(t *testing.T) {
 					}
 					before := w.bytes()[siteLink{"a", "b"}]
 					at := time.Now()
-					time.Sleep(time.Second)
-					const each = 150e3 // bytes a second
-					for i, m := range ms[:4] {
-						// As a lane of many: it is no suspect by itself, so there is no train.
-						m.prober.Observe(Observation{
-							Peer: ms[4+i].peer.Name, Bytes: each / 4, Duration: time.Second, End: time.Now(), Network: true, Sharers: 4, Usual: each,
-						})
-					}
 					seen := 0
 					for seen < 4 && time.Since(at) < 6*time.Second {
 						time.Sleep(100 * time.Millisecond)
@@ -260,45 +300,69 @@ func pour(ctx context.Context, t *testing.T, e *lane.Endpoint, peer string) {
 func TestLoadMessage(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 12))
-		l := load{Site: "b", Bytes: rng.Int64N(maxBulkBytes), Span: 1 + time.Duration(rng.Int64N(int64(maxLoadSpan))), Fallen: netmap.BytesPerSec(1e9 * rng.Float64())}
+		l := load{Site: "b", Bytes: rng.Int64N(maxBulkBytes), Span: 1 + time.Duration(rng.Int64N(int64(maxLoadSpan))), Pressed: rng.Int64N(maxBulkBytes), Line: netmap.BytesPerSec(1e9 * rng.Float64())}
 		if m := loadMessage(l); m.check() != nil || m.load() != l {
 			t.Fatalf("seed %d: %+v came back as %+v, %v", seed, l, m.load(), m.check())
 		}
 	}
-	for _, l := range []load{{Site: "b", Bytes: 1}, {Site: "b", Bytes: -1, Span: 1}, {Site: "b", Span: -1}, {Site: "b", Span: 1, Fallen: -1}} {
+	for _, l := range []load{{Site: "b", Bytes: 1}, {Site: "b", Bytes: -1, Span: 1}, {Site: "b", Span: -1}, {Site: "b", Span: 1, Line: -1}, {Site: "b", Span: 1, Pressed: -1}} {
 		if m := loadMessage(l); m.check() == nil {
 			t.Errorf("%+v is taken", l)
 		}
 	}
 }
 
-// What a keeper says is believed of the pairs of which lanes have fallen and of their like, and not of a pair that was slower
-// for a reason of its own, nor by a host whose lanes have not fallen. Afterwards no reading below it is a witness.
+// What a keeper says is believed of the pairs whose lanes the link holds back and of their like, and not of a pair that was slower
+// for a reason of its own, nor by a host whose lanes it does not hold back. If it says more later, that is believed as
+// well. Afterwards no reading below it is a witness.
 func TestWordOfAFall(t *testing.T) {
-	for _, fell := range []bool{true, false} {
+	for _, pressed := range []bool{true, false} {
 		r, est := heard(10*netmap.Mbps, time.Minute)
 		now := time.Now()
 		p := &Prober{cfg: *r.cfg}
 		p.rec.cfg, p.rec.pairs, p.rec.floors = r.cfg, r.pairs, r.floors
 		p.rec.fell, p.rec.heard, p.rec.shifts, p.rec.lines = r.fell, r.heard, r.shifts, r.lines
-		p.rec.pair("b0").used = now
-		if fell {
-			p.drops.note("b", laneName{"b0", 0}, 1e6, now)
-		}
-		p.linkFell(word{"nowhere", 100}, now)
-		p.linkFell(word{"b", 0}, now)
-		p.linkFell(word{"b", 2.5 * netmap.Mbps}, now)
-		for _, to := range []string{"b0", "b1"} { // b1 had the same rate, so it shares the link
-			want := 10 * netmap.Mbps
-			if fell {
-				want = 2.5 * netmap.Mbps
+		if pressed {
+			if line := p.rec.pressed("b0", now); apart(float64(line), float64(10*netmap.Mbps)) > 0.01 {
+				t.Errorf("the pair is believed to get %.3g Mbit/s, want 10", line.Mbps())
 			}
-			if e := est[[2]string{"a1", to}]; apart(float64(e.Bandwidth), float64(want)) > 0.01 {
-				t.Errorf("lanes fell: %v, %s: %.3g Mbit/s, want %.3g", fell, to, e.Bandwidth.Mbps(), want.Mbps())
+		}
+		p.linkFell(word{"nowhere", 100}, pressed, now)
+		p.linkFell(word{"b", 0}, pressed, now)
+		for _, said := range []netmap.BytesPerSec{2 * netmap.Mbps, 2.5 * netmap.Mbps} {
+			p.linkFell(word{"b", said}, pressed, now)
+			for _, to := range []string{"b0", "b1"} { // b1 had the same rate, so it shares the link
+				want := 10 * netmap.Mbps
+				if pressed {
+					want = said
+				}
+				if e := est[[2]string{"a1", to}]; apart(float64(e.Bandwidth), float64(want)) > 0.01 {
+					t.Errorf("lanes pressed: %v, %s: %.3g Mbit/s, want %.3g", pressed, to, e.Bandwidth.Mbps(), want.Mbps())
+				}
 			}
 		}
 		if len(p.rec.floors) != 1 || !p.rec.under("b", float64(1.25*netmap.Mbps), now) || p.rec.under("b", float64(2.4*netmap.Mbps), now) || p.rec.under("b", 1, now.Add(2*newsAge)) {
-			t.Errorf("lanes fell: %v, floors %v", fell, p.rec.floors)
+			t.Errorf("lanes pressed: %v, floors %v", pressed, p.rec.floors)
+		}
+	}
+}
+
+// For a while after a fall what lanes carried is no lower bound: they may have carried it before.
+func TestNoRiseInAFall(t *testing.T) {
+	r, est := heard(10*netmap.Mbps, time.Minute)
+	now := time.Now()
+	r.bears("b", 2*netmap.Mbps, now)
+	r.pressed("b0", now)
+	r.carries([]string{"b0", "b1"}, 2*netmap.Mbps, 0, now)
+	for _, old := range []bool{false, true} {
+		if old {
+			r.floors["b"] = floor{float64(2 * netmap.Mbps), now.Add(-2 * newsAge)}
+		}
+		for range 3 {
+			r.observed("b0", "b", 5*netmap.Mbps, false)
+		}
+		if e := est[[2]string{"a1", "b0"}]; (e.Bandwidth > 2.1*netmap.Mbps) != old {
+			t.Errorf("a fall of long ago: %v, and lanes of 5 Mbit/s make it %.3g", old, e.Bandwidth.Mbps())
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Who says what to whom of the loads of links, see [load]:
 //
-//	host → its site's keeper           what arrives from each site, and what lanes that have fallen had (opLoad)
+//	host → its site's keeper           what arrives from each site, and what stood in a queue to it (opLoad)
 //	keeper → keeper of the site that   what arrives from there is far less than it was (opArrives)
 //	         the packets come from
 //	keeper → its site's hosts          the link to a site has fallen to that (opFallen)
@@ -22,7 +22,7 @@ import (
 // during an exchange between sites, and on links between sites only when one seems to have fallen.
 
 const (
-	opLoad    op = "load"    // Bytes came from Site in Span; lanes to it that have fallen had Rate
+	opLoad    op = "load"    // Bytes came from Site in Span, and Pressed went there through a queue, of pairs that get Rate
 	opArrives op = "arrives" // of all that your site sends here, no more arrives than Rate; Steady: it is always that
 	opFallen  op = "fallen"  // the link to Site carries Rate
 )
@@ -40,49 +40,66 @@ const (
 
 // loadMessage puts l into words; [message.load] is its inverse.
 func loadMessage(l load) message {
-	return message{Op: opLoad, Site: l.Site, Bytes: l.Bytes, SpanNS: int64(min(l.Span, maxLoadSpan)), Rate: float64(l.Fallen)}
+	return message{Op: opLoad, Site: l.Site, Bytes: l.Bytes, SpanNS: int64(min(l.Span, maxLoadSpan)), Pressed: l.Pressed, Rate: float64(l.Line)}
 }
 
 func (m message) load() load {
-	return load{Site: m.Site, Bytes: m.Bytes, Span: time.Duration(m.SpanNS), Fallen: netmap.BytesPerSec(m.Rate)}
+	return load{Site: m.Site, Bytes: m.Bytes, Span: time.Duration(m.SpanNS), Pressed: m.Pressed, Line: netmap.BytesPerSec(m.Rate)}
 }
 
-// A meterLoad counts what has come from each host.
+// A meterLoad counts what has come from each host, and what has gone there through a queue.
 type meterLoad struct {
-	seen map[string]uint64 // by host
-	at   time.Time
+	seen    map[string]uint64    // by host
+	sent    map[string]uint64    // by host
+	pressed map[string]time.Time // by site: when a lane there was last
+	at      time.Time
 }
 
 // loads returns what this host has to tell its keeper now: nothing of sites of which there is nothing to say. It
 // is called by one goroutine at a time for each m.
 func (p *Prober) loadsOf(m *meterLoad, now time.Time) []load {
-	span := now.Sub(m.at)
-	seen, bySite := make(map[string]uint64), make(map[string]int64)
-	sites := make(map[string]bool)
+	span, first := now.Sub(m.at), m.at.IsZero()
+	seen, sent := make(map[string]uint64), make(map[string]uint64)
+	bySite := make(map[string]*load)
 	for _, q := range p.cfg.Peers() {
-		if q.site() == p.cfg.Self.site() {
+		site := q.site()
+		if site == p.cfg.Self.site() {
 			continue
 		}
-		sites[q.site()] = true
+		l := bySite[site]
+		if l == nil {
+			l = &load{Site: site, Span: span}
+			bySite[site] = l
+		}
 		bytes, packets := p.cfg.Endpoint.Received(q.Name)
-		if bytes += packets * packetCost; bytes == 0 {
-			continue
+		if bytes += packets * packetCost; bytes > 0 {
+			seen[q.Name] = bytes
 		}
-		seen[q.Name] = bytes
 		if before, ok := m.seen[q.Name]; ok && bytes > before { // else one of its connections has ended
-			bySite[q.site()] += int64(min(bytes-before, maxBulkBytes))
+			l.Bytes = min(l.Bytes+int64(min(bytes-before, maxBulkBytes)), maxBulkBytes)
+		}
+		pressed := p.cfg.Pressed(q.Name)
+		if pressed > 0 {
+			sent[q.Name] = pressed
+		}
+		if before := m.sent[q.Name]; pressed > before && !first {
+			l.Pressed = min(l.Pressed+int64(min(pressed-before, maxBulkBytes)), maxBulkBytes)
+			l.Line = max(l.Line, min(p.rec.pressed(q.Name, now), netmap.MaxRate))
 		}
 	}
-	first := m.at.IsZero()
-	m.seen, m.at = seen, now
+	m.seen, m.sent, m.at = seen, sent, now
 	if first {
+		m.pressed = make(map[string]time.Time)
 		return nil
 	}
 	var ls []load
-	for _, site := range slices.Sorted(maps.Keys(sites)) {
-		l := load{Site: site, Bytes: min(bySite[site], maxBulkBytes), Span: span}
-		if l.Fallen = netmap.BytesPerSec(min(p.drops.had(site, now), maxRate)); l.Bytes > 0 || l.Fallen > 0 {
-			ls = append(ls, l)
+	for _, site := range slices.Sorted(maps.Keys(bySite)) {
+		l := bySite[site]
+		if l.Pressed > 0 {
+			m.pressed[site] = now
+		}
+		if l.Bytes > 0 || l.Pressed > 0 {
+			ls = append(ls, *l)
 		}
 	}
 	return ls
@@ -129,25 +146,10 @@ func (w *words) say(x word) {
 	}
 }
 
-// drop notes whether a lane to another site gets far less than it did, the network being its limit. Of one
-// lane of many that says little, of many of them at once a lot.
-func (p *Prober) drop(o Observation) {
-	site := p.siteOf(o.Peer)
-	if site == "" || site == p.cfg.Self.site() || o.Duration < observeTime || o.Bytes < 0 || !rateOK(o.Usual) {
-		return
-	}
-	l, rate := laneName{o.Peer, o.Lane}, float64(o.Bytes)/o.Duration.Seconds()
-	if o.Network && rate < observeFallen*float64(o.Usual) {
-		p.drops.note(site, l, float64(o.Usual), time.Now())
-	} else {
-		p.drops.recovered(site, l, rate)
-	}
-}
-
 // takeLoad takes what a host of this site, of whose links this host is the keeper, tells.
 func (p *Prober) takeLoad(host string, l load, now time.Time) {
 	p.book.take(host, l, now)
-	if l.Fallen > 0 {
+	if l.Pressed > 0 {
 		p.judgeLink(l.Site, now)
 	}
 }
@@ -163,33 +165,54 @@ func (p *Prober) judgeLink(site string, now time.Time) {
 	}
 }
 
+// A told is what a keeper has told another one.
+type told struct {
+	dip
+	since time.Time // when the first time of this fall
+	at    time.Time // when the last
+}
+
 // tells says to the keepers of other sites what arrives from them, until ctx ends, as long as this host is the keeper of
 // its own and hosts tell it.
 func (p *Prober) tells(ctx context.Context) error {
-	said := make(map[string]hearsay) // by site
+	said := make(map[string]told) // by site
 	for {
 		if err := sleep(ctx, loadsEvery); err != nil {
 			return err
 		}
 		now := time.Now()
 		dips := p.book.fallen(now)
-		var told sync.WaitGroup
-		for _, site := range slices.Sorted(maps.Keys(dips)) {
-			d, last := dips[site], said[site]
+		for site, d := range dips {
 			d.rate = carried(d.rate)
-			again := now.Sub(last.at) < tellEvery && apart(d.rate, last.rate) <= loadAlike && d.steady == last.steady
+			last, ok := said[site]
+			again := ok && now.Sub(last.at) < tellEvery && apart(d.rate, last.rate) <= loadAlike && d.steady == last.steady
 			if again || !(d.rate < loadFallen*p.rec.linkFrom(site)) {
+				delete(dips, site)
 				continue
 			}
-			said[site] = hearsay{dip: d, at: now}
-			told.Go(func() {
-				if err := p.tellKeeper(ctx, site, d); err != nil && ctx.Err() == nil {
+			dips[site] = d
+			if !ok || d.rate < (1-loadAlike)*last.rate {
+				last.since = now
+			}
+			said[site] = told{d, last.since, now}
+		}
+		for site, last := range said {
+			if now.Sub(last.since) > followAge {
+				delete(said, site)
+			} else if rate := carried(p.book.more(site, last.since, now)); rate > (1+loadMore)*max(last.rate, dips[site].rate) {
+				d := dip{rate, true}
+				dips[site], said[site] = d, told{d, last.since, now}
+			}
+		}
+		var telling sync.WaitGroup
+		for _, site := range slices.Sorted(maps.Keys(dips)) {
+			telling.Go(func() {
+				if err := p.tellKeeper(ctx, site, dips[site]); err != nil && ctx.Err() == nil {
 					p.cfg.Log.Debug("keeper is not told that less arrives", "site", site, "err", err)
 				}
 			})
 		}
-		told.Wait()
-		maps.DeleteFunc(said, func(_ string, h hearsay) bool { return now.Sub(h.at) > dropAge })
+		telling.Wait()
 	}
 }
 

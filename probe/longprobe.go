@@ -15,13 +15,17 @@ type longProbe struct {
 	peer Peer
 	rate netmap.BytesPerSec // of the link, as trains read it
 	rtt  time.Duration
-	one  lanePoint // of a scheduled search: what is known of one lane,
-	line float64   // and of the link; 0 unknown
+	held netmap.BytesPerSec // what losses should leave of a flow; 0 unknown
+	one  lanePoint          // of a scheduled search: what is known of one lane,
+	line float64            // and of the link; 0 unknown
 }
 
 // cost returns how many bytes a long probe takes, about.
 func (l longProbe) cost() int64 {
 	c := max(bulkCost(l.rate, l.rtt), leastBulk)
+	if held := int64(float64(l.held) * maxBulkTime.Seconds()); held > 0 && l.kind == KindBandwidth {
+		c = min(c, max(held, leastBulk)) // a fat path that loses packets is not filled: the time is up before
+	}
 	switch l.kind {
 	case KindCapacity:
 		return min(c, maxBulkBytes/capacityCost) * capacityCost
@@ -60,15 +64,23 @@ func (p *Prober) doLong(ctx context.Context, l longProbe) error {
 // most returns how many bytes a bulk probe may take. Where the link is full it ends by itself,
 // after its cost about. Where losses decide, or several lanes get more than trains can see, it takes many
 // times that to know anything, and whoever begins with it pays less for slow starts. What exceeds the
-// allowance is a debt, which delays the next. What n losses tell of a rate is 0.5/√n, and at a loss of 0.1 % each costs
+// allowance is a debt, which delays the next, and where it is not the first of its link at most [longTime] long. What n losses tell of a rate is 0.5/√n, and at a loss of 0.1 % each costs
 // 1.3 MB, whoever sees it: 32 MiB read to 10 %, 64 MiB to 7 %, and both directions of a link of 85 Mbit/s save up 38 MB in 10 min.
 func (p *Prober) most(l longProbe, u use, cost int64) int64 {
 	burst := p.cfg.linkTerms().burstAt(float64(l.rate))
-	if u == first && l.kind == KindBandwidth {
+	switch {
+	case u == first && l.kind == KindBandwidth:
 		burst *= firstPart
-	}
-	if l.kind == KindCapacity { // it goes on only while the lanes get more than trains have read, and half a search says nothing
+	case l.kind == KindCapacity: // it goes on only while the lanes get more than trains have read, and half a search says nothing
 		burst *= 2
+	}
+	e, _ := p.rec.known(l.peer.Name)
+	// Where nobody knows yet what several lanes get it may be many times what trains read.
+	if rate := max(float64(l.rate), float64(e.Capacity)); u != first && (l.kind != KindCapacity || e.Capacity > 0) {
+		if back := float64(p.rec.arrives(l.peer.Name)); back > 0 {
+			rate = min(rate, back*mostBack)
+		}
+		burst = min(burst, rate*longTime.Seconds())
 	}
 	most := max(cost*3/2, int64(burst))
 	if p.cfg.HourlyCap > 0 {
@@ -110,26 +122,40 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		progress = func(string, int64) {}
 	}
 	var sent atomic.Int64
-	tell, left := progress, p.left()
+	var fell atomic.Bool
+	tell, left, begun := progress, p.left(), time.Now()
+	believed, _ := p.rec.known(l.peer.Name)
+	one := float64(believed.Bandwidth)
 	progress = func(step string, bytes int64) {
 		sent.Store(bytes)
+		// A search gets what one lane got, at least. One that gets far less is on a link that has fallen, and holds it.
+		if d := time.Since(begun); l.kind == KindCapacity && d > searchPatience+20*l.rtt && float64(bytes) < one*d.Seconds()/2 {
+			fell.Store(true)
+		}
 		tell(step, bytes)
 	}
-	more := func() bool { return !p.cfg.Busy() && sent.Load() < left }
+	more := func() bool { return !p.pressed() && sent.Load() < left && !fell.Load() }
 	if l.kind == KindLogP { // most is not for it: half a session is worth nothing
+		before, _ := p.cfg.Endpoint.Stats(l.peer.Name)
 		m, n, err := p.logp(ctx, l.peer, more, progress)
 		a.Bytes = n
+		after, _ := p.cfg.Endpoint.Stats(l.peer.Name)
 		if err == nil {
 			a.LogP = m.Points
 			p.cfg.RecordLogP(l.peer.site(), m.Simplify(logpTolerance))
 		}
-		return p.spent(l, a, err)
+		// Most messages are small, and each has a packet's headers; of a connection that is new all packets count.
+		packets := after.PacketsSent - min(before.PacketsSent, after.PacketsSent)
+		return p.spent(l, a, int64(min(packets, uint64(n))), err)
 	}
 	o := bulkOptions{lanes: 1, link: float64(l.rate), rtt: l.rtt, bytes: min(most, left), time: maxBulkTime, more: more, progress: progress}
 	if l.kind == KindCapacity {
 		o.lanes, o.one, o.line = maxLanes, l.one, l.line
 	}
 	res, err := p.bulk(ctx, l.peer, o)
+	if fell.Load() {
+		p.Suspect(l.peer.Name)
+	}
 	a = Answer{Bytes: res.Bytes, Loss: &res.Loss}
 	if (res.Rate > 0 || res.Lanes > 0) && (err == nil || res.Enough) {
 		err = nil
@@ -150,14 +176,14 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		}
 		p.mu.Unlock()
 	}
-	return p.spent(l, a, err)
+	return p.spent(l, a, a.Bytes/trainPayload, err)
 }
 
-// spent charges what a long probe has sent.
-func (p *Prober) spent(l longProbe, a Answer, err error) (int64, Answer, error) {
+// spent charges what a long probe has sent in so many packets.
+func (p *Prober) spent(l longProbe, a Answer, packets int64, err error) (int64, Answer, error) {
 	bytes := a.Bytes
 	if bytes > 0 {
-		bytes += a.Bytes/trainPayload*packetCost + sessionCost
+		bytes += packets*packetCost + sessionCost
 	}
 	p.charge(bytes)
 	if err == nil {
@@ -186,3 +212,6 @@ func (p *Prober) longDone(l longProbe, err error) {
 		p.reschedule(&s.logp, next, err)
 	}
 }
+
+// pressed reports whether long probes are to leave the network to somebody here.
+func (p *Prober) pressed() bool { return p.cfg.Busy() || p.cfg.Hurried() }

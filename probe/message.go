@@ -63,7 +63,8 @@ type message struct {
 	Use      string  `json:"use,omitempty"`    // lease: what it is charged to, one of useNames
 	Urgent   bool    `json:"urgent,omitempty"` // train: a second opinion, wanted even while an exchange runs
 	Bytes    int64   `json:"bytes,omitempty"`
-	Steady   bool    `json:"steady,omitempty"` // arrives
+	Steady   bool    `json:"steady,omitempty"`  // arrives
+	Pressed  int64   `json:"pressed,omitempty"` // load
 	// What follows is of LogP sessions, see [message.checkLogP].
 	Batch    batchKind `json:"batch,omitempty"`
 	Size     int64     `json:"size,omitempty"`
@@ -120,6 +121,8 @@ func (m message) check() error {
 		return fmt.Errorf("span %d ns: %w", m.SpanNS, errInvalid)
 	case m.Bytes < 0 || m.Bytes > maxBulkBytes:
 		return fmt.Errorf("%d bytes in one session: %w", m.Bytes, errInvalid)
+	case m.Pressed < 0 || m.Pressed > maxBulkBytes:
+		return fmt.Errorf("%d bytes that stood in a queue: %w", m.Pressed, errInvalid)
 	case m.RetryMS < 0 || m.RetryMS > time.Hour.Milliseconds():
 		return fmt.Errorf("retry after %d ms: %w", m.RetryMS, errInvalid)
 	case m.Op == opBulk && (m.Count < 1 || m.Count > maxLanes || m.Bytes < 1 || m.SpanNS < 1):

@@ -88,7 +88,7 @@ func TestReadMessageBounds(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	for _, s := range []string{"\x00\x0d{\"op\":\"pong\"}", "\x00\x19{\"op\":\"train\",\"count\":16}", "\x00\x34{\"op\":\"load\",\"site\":\"b\",\"bytes\":9,\"span_ns\":9,\"rate\":9}", "\x00\x00", "\xff\xff{}"} {
+	for _, s := range []string{"\x00\x0d{\"op\":\"pong\"}", "\x00\x19{\"op\":\"train\",\"count\":16}", "\x00\x43{\"op\":\"load\",\"site\":\"b\",\"bytes\":9,\"span_ns\":9,\"pressed\":9,\"rate\":9}", "\x00\x00", "\xff\xff{}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -51,10 +51,6 @@ type Observation struct {
 	// beside it. Zero means that there is none. Several lanes may be observed together, with
 	// the sum of their means, and without Before; what follows is only whether they have fallen.
 	Before, Mean netmap.BytesPerSec
-	// Lane tells the lanes to Peer apart, and Usual is what this one carried of late, limited by the network and in the
-	// same company. Zero where it is not one lane.
-	Lane  int
-	Usual netmap.BytesPerSec
 }
 
 // Observe takes what an exchange has seen of a link, for nothing. It may be called while
@@ -68,7 +64,6 @@ type Observation struct {
 // whether the link has changed or somebody else has come, and other hosts whose lanes have fallen take its word
 // (see [recorder.hear]).
 func (p *Prober) Observe(o Observation) {
-	p.drop(o)
 	if !o.telling() {
 		return
 	}
@@ -76,7 +71,7 @@ func (p *Prober) Observe(o Observation) {
 	v := o.judge(known)
 	p.rec.used(o.Peer, p.siteOf(o.Peer), v.suspect)
 	if v.rate > 0 {
-		p.rec.observed(o.Peer, v.rate, v.exact)
+		p.rec.observed(o.Peer, p.siteOf(o.Peer), v.rate, v.exact)
 	}
 	if v.suspect {
 		p.Suspect(o.Peer)
@@ -93,7 +88,7 @@ type verdict struct {
 // telling says whether anything can follow from o, and whether its numbers can be at all.
 func (o Observation) telling() bool {
 	return o.Network && o.Duration > 0 && o.Bytes >= 0 && o.RTT >= 0 && o.Sharers >= 0 &&
-		rateOK(o.Before) && rateOK(o.Mean) && rateOK(o.Usual)
+		rateOK(o.Before) && rateOK(o.Mean)
 }
 
 // rateOK is false for NaN, too.

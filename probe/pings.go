@@ -51,7 +51,7 @@ func (p *Prober) round(ctx context.Context, peer Peer) error {
 
 // mayPing reports whether a round of pings is in the share of pings. Who was never
 // pinged may be. Otherwise all hosts of this site together ping those of another so
-// often that it takes a two-thousandth of the link between them (a twentieth of Share): over
+// often that it takes a two-thousandth of the slower way between them (a twentieth of Share): over
 // 1.16 Mbit/s one round in 11 s, of each pair of two sites of 8 hosts one in 12 minutes. What
 // connections say of themselves is looked at every [Config.RTTInterval] all the same.
 func (p *Prober) mayPing(peer Peer) bool {
@@ -65,7 +65,7 @@ func (p *Prober) mayPing(peer Peer) bool {
 	if i := roster.team(p.cfg.Self.site()); i >= 0 {
 		mine = len(roster.teams[i].players(round))
 	}
-	slow := p.farther(peer)
+	slow, back := p.farther(peer), float64(p.rec.arrives(peer.Name))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, l := p.peers[peer.Name], p.links[peer.site()]
@@ -75,6 +75,9 @@ func (p *Prober) mayPing(peer Peer) bool {
 	rate := pingRate
 	if l.read > 0 {
 		rate = float64(l.read)
+	}
+	if back > 0 { // pongs take as much
+		rate = min(rate, back)
 	}
 	share := pingShare * p.cfg.Share
 	if s.rounds < pingFirst {

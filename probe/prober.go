@@ -71,7 +71,6 @@ type Prober struct {
 
 	book  loadBook // as the keeper of its site: what hosts tell of loads
 	words words    // and what it tells them
-	drops drops    // of this host's lanes
 
 	crossing crossings
 	crosses  chan struct{} // holds an element when an exchange with another site has begun

@@ -31,6 +31,14 @@ type Config struct {
 	// Busy reports whether an exchange runs on this host: no train starts, no peer's
 	// is granted. Nil means never.
 	Busy func() bool
+	// Hurried reports whether somebody here has just begun or ended an operation of a few bytes, which waits
+	// behind what a long probe has put into queues: no long probe begins, and one that runs ends. Whoever
+	// answers sees to it that it is false often enough. Nil means never.
+	Hurried func() bool
+	// Pressed returns how many bytes of exchanges a peer has read, from any time on, over lanes that the network
+	// held back then: they always had something to send, and it stood in a queue on the way. Nil: falls
+	// during exchanges are left to trains.
+	Pressed func(peer string) uint64
 	// Important says how much the estimate of a pair matters: 1 is ordinary, the pairs of
 	// current plans more. From 0.1 to 10 it counts. Nil means that all matter alike.
 	Important func(from, to string) float64
@@ -71,6 +79,12 @@ func (c *Config) complete() error {
 	if c.Busy == nil {
 		c.Busy = func() bool { return false }
 	}
+	if c.Hurried == nil {
+		c.Hurried = func() bool { return false }
+	}
+	if c.Pressed == nil {
+		c.Pressed = func(string) uint64 { return 0 }
+	}
 	if c.Important == nil {
 		c.Important = func(_, _ string) float64 { return 1 }
 	}
@@ -109,11 +123,19 @@ func (c *Config) defaults() {
 	}
 }
 
-// accounted is the part of Share that keepers account for: trains, bulk probes and their
-// messages. The rest is for what nobody keeps account of: pings, the answers to what comes the other
-// way, and what keeps connections alive. Of the last, 64 pairs take 350 bytes a second, 0.24 % of a link of
-// 1.16 Mbit/s, which all probing together must not take more than 1 % of.
-const accounted = 0.75
+// Of Share, which all that measuring sends over a link must keep to in any hour once the link is no longer young:
+const (
+	// accounted is what may go back in the long run of what the keeper accounts for: trains, long probes and their
+	// messages, as the link carries them.
+	accounted = 0.60
+	// answering and answeringLong are for the answers to trains and to long probes that come the other way, see
+	// [leased.watchGap] and [leased.longCost].
+	answering     = 0.10
+	answeringLong = 0.05
+	// pingShare, twice, is for pings and the answers to those of the other way.
+	// What is left, a seventh, is what an hour may have above the long run: one long probe ([longTime]) is 0.28 % of an
+	// hour, and while its debt lasts its use gets nothing.
+)
 
 // linkTerms are the terms of a link between sites.
 func (c *Config) linkTerms() terms { return terms{share: accounted * c.Share, burst: c.LinkBurst} }

@@ -219,7 +219,7 @@ func (r *recorder) publish(peer string, p *pair, like like, source netmap.Source
 	}
 	if loss, ok := p.loss.value(); ok {
 		e.Known |= netmap.FieldLoss
-		e.Loss = loss
+		e.Loss, e.LossOf = loss, int(min(p.loss.count().sent, netmap.MaxLossOf))
 	}
 	p.last = e
 	r.cfg.Record(r.cfg.Self.Name, peer, e)

@@ -81,6 +81,26 @@ func (r *recorder) arrives(peer string) netmap.BytesPerSec {
 	return netmap.BytesPerSec(v)
 }
 
+// arrivesFrom returns the median of the rates at which trains from the hosts of a site arrive here, the upper one of two,
+// since a host that sends slowly must not end what is measured the other way; 0 where none has.
+func (r *recorder) arrivesFrom(site string) netmap.BytesPerSec {
+	var rates []float64
+	peers := r.cfg.Peers()
+	r.mu.Lock()
+	for _, q := range peers {
+		if p := r.pairs[q.Name]; p != nil && q.site() == site && p.in.readings() > 0 {
+			v, _ := p.in.value()
+			rates = append(rates, v)
+		}
+	}
+	r.mu.Unlock()
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return netmap.BytesPerSec(rates[len(rates)/2])
+}
+
 // expected returns what one flow from the peer, who says e of it, should get here where its trains show
 // line: all of it inside a site, and else what the other hosts of its site say, 0 if these are not two at
 // least. Those that have measured a flow come first: the others take a link's rate for a flow's,

@@ -22,11 +22,23 @@ func (r *recorder) like(peer string) like {
 	if inside {
 		return like{line: medianOf(lines)} // pairs of a site share no link
 	}
-	var own float64
-	if p := r.pairs[peer]; p != nil {
-		own, _ = p.out.part.value()
+	self := r.cfg.Self.Name
+	p := r.pairs[peer]
+	if p == nil {
+		return like{siteFlowOf(corroborate(self, 0, claims)), medianOf(lines)}
 	}
-	return like{siteFlowOf(corroborate(r.cfg.Self.Name, own, claims)), medianOf(lines)}
+	own, _ := p.out.part.value()
+	losses := func(of []claim) lossHeld { return lossHeld{} }
+	if p.last.Has(netmap.FieldLatency) {
+		losses = func(of []claim) lossHeld { return lossHeldOf(lossesOf(self, p.loss.count(), of), 2*p.last.Latency) }
+	}
+	if line, _ := p.out.line.value(); own == 0 && line > 0 {
+		mine := slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { return c.from != self })
+		own = min(losses(mine).rate/line, 1) // who has met losses itself can tell whether another is right about what they leave
+	}
+	l := like{siteFlowOf(corroborate(self, own, claims)), medianOf(lines)}
+	l.losses = losses(claims)
+	return l
 }
 
 // claims returns what the map holds of the pairs between the sites of from and to, without that

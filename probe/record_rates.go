@@ -35,8 +35,8 @@ func (r *recorder) trains(peer, site string, res result) (again bool) {
 		return true // it is not believed yet, so it makes nothing younger that is
 	}
 	if p.unread != nil {
-		r.flowed(p, *p.unread)
-		p.unread = nil
+		r.flowed(p, *p.unread, like.losses)
+		p.unread, like = nil, r.like(peer)
 	}
 	r.publish(peer, p, like, netmap.SourceProbed)
 	return p.out.line.doubtful(like.line)
@@ -60,30 +60,41 @@ func (r *recorder) bulk(peer string, res bulkResult) (again bool) {
 		p.unread = &res
 		return true
 	}
-	r.flowed(p, res)
-	r.publish(peer, p, like, netmap.SourceProbed)
+	r.flowed(p, res, like.losses)
+	r.publish(peer, p, r.like(peer), netmap.SourceProbed) // with the losses that it has met
 	return false
 }
 
 // flowed adds the result of a bulk probe to what is believed. The caller holds the lock.
-func (r *recorder) flowed(p *pair, res bulkResult) {
+func (r *recorder) flowed(p *pair, res bulkResult, all lossHeld) {
+	if res.Lost == 0 && p.out.contradicts(float64(res.Rate), all) {
+		res.Spread = max(res.Spread, unsure)
+	}
 	if res.Rate > 0 { // else several lanes filled the link, and nothing is known of one
 		p.out.flowed(float64(res.Rate), res.Spread)
 	}
 	if res.Lanes > 0 { // else the search was cut short
 		p.out.several(float64(res.Capacity), res.Lanes)
 	}
-	p.loss.add(res.Steady, res.Cuts)
+	own := lossCount{res.Steady + res.Lost, res.Lost}
+	p.loss.add(own.sent, own.lost)
+	if res.Rate > 0 && p.last.Has(netmap.FieldLatency) {
+		p.out.lost(float64(res.Rate), lossHeldOf(own, 2*p.last.Latency))
+	}
 }
 
 // unsure is the least spread of a bulk probe that this host slowed down.
 const unsure = 0.30
 
 // observed takes what an exchange's lane to peer got while the network was the limit. It is
-// exact if the lane was alone on its way between the sites, and else a lower bound.
-func (r *recorder) observed(peer string, rate netmap.BytesPerSec, exact bool) {
+// exact if the lane was alone on its way between the sites, and else a lower bound: one that may hold what came before the link
+// to the peer's site fell is none.
+func (r *recorder) observed(peer, site string, rate netmap.BytesPerSec, exact bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if f, ok := r.floors[site]; ok && !exact && time.Since(f.at) <= newsAge {
+		return
+	}
 	p := r.seeded(peer)
 	like := r.like(peer)
 	if exact {
@@ -99,6 +110,14 @@ func (r *recorder) wants(peer string) wants {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seeded(peer).out.wants(r.like(peer).siteFlow)
+}
+
+// heldBy returns what the losses that were seen of the link to peer should leave of a flow, 0 if nobody knows.
+func (r *recorder) heldBy(peer string) netmap.BytesPerSec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seeded(peer)
+	return netmap.BytesPerSec(r.like(peer).losses.rate)
 }
 
 // second reports whether the one bulk probe to peer found a part of the link that a second opinion is wanted on.

@@ -73,6 +73,7 @@ type steady struct {
 	From   time.Duration // where the part begins that was read
 	Span   time.Duration // how long it is
 	Shaped bool          // the rate fell for good (a token bucket ran empty); Rate is the later one
+	Lost   int           // packets
 	Cuts   int           // how often losses made the sender slow down, at most once a round trip and lane
 	Queue  time.Duration // time that packets waited before the narrowest link; 0 if it will not last
 	Grows  bool          // the windows grow, and nothing of the path is in their way yet

@@ -36,13 +36,14 @@ func (p bulkPath) strangers(r steady) float64 {
 func (r *steady) path(ss []sample, p bulkPath) {
 	late := r.From + r.Span*3/4
 	var sum, n time.Duration
-	var cuts int64
+	var lost, cuts int64
 	least := time.Duration(math.MaxInt64) // of the last quarter: a queue that slow start has left drains
 	for i, s := range ss {
 		if s.at < r.From || i == 0 {
 			continue
 		}
 		trips := max(int64((s.at-ss[i-1].at+p.rtt/2)/p.rtt), 1)
+		lost += max(s.lost-ss[i-1].lost, 0)
 		cuts += max(min(s.lost-ss[i-1].lost, int64(p.lanes)*trips), 0)
 		if s.rtt > 0 {
 			sum, n = sum+s.rtt-p.rtt, n+1
@@ -51,7 +52,7 @@ func (r *steady) path(ss []sample, p bulkPath) {
 			}
 		}
 	}
-	r.Cuts = int(cuts)
+	r.Lost, r.Cuts = int(lost), int(cuts)
 	// Losses that come on at this pace must not empty the queue before as much time has
 	// passed again: each takes 30 % of its lane's window, each round trip gives back a packet.
 	window := float64(ss[len(ss)-1].window) * math.Pow(0.7, float64(cuts)/float64(p.lanes))

@@ -48,6 +48,11 @@ const (
 	logpPatience = 30 * time.Minute
 	// firstTrains is how many first measurements of pairs a young link has to carry, about: those of two sites of 8 hosts.
 	firstTrains = 64
+	// longTime is what a long probe may take of a link's time where it is not the first: 0.28 % of an hour. Where the link is
+	// full it ends far sooner; where losses decide, several short ones know as much as a long one.
+	longTime = 10 * time.Second
+	// searchPatience is after how long, and 20 round trips of slow start, a search should have got what is known of one lane.
+	searchPatience = 3 * time.Second
 	// firstPart is the part of the burst of a link that its first bulk probe may take: the rest is for that of a
 	// second host.
 	firstPart = 0.5
@@ -87,7 +92,7 @@ func (p *Prober) longs(ctx context.Context) error {
 		if err := sleep(ctx, p.jitter(idlePause)); err != nil {
 			return err
 		}
-		if p.cfg.Busy() {
+		if p.pressed() {
 			continue
 		}
 		l, ok := p.nextLong()
@@ -227,8 +232,9 @@ func (p *Prober) longTo(k Kind, site, preferred string) (longProbe, bool) {
 			continue
 		}
 		e, _ := p.rec.known(c.Name)
+		held := p.rec.heldBy(c.Name)
 		p.mu.Lock()
-		best = longProbe{kind: k, peer: c.Peer, rate: e.Bandwidth, rtt: 2 * e.Latency}
+		best = longProbe{kind: k, peer: c.Peer, rate: e.Bandwidth, rtt: 2 * e.Latency, held: held}
 		if s := p.peers[c.Name]; s != nil && s.read > 0 {
 			best.rate = s.read
 		}

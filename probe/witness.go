@@ -66,6 +66,9 @@ func (p *Prober) news(now time.Time) {
 		if suspect := p.rec.hear(mates, site, peers, now); suspect != "" {
 			p.Suspect(suspect)
 		}
+		if suspect := p.rec.mirrored(mates, site, peers, now); suspect != "" {
+			p.Suspect(suspect)
+		}
 	}
 }
 
@@ -170,4 +173,45 @@ func (r *recorder) corroborated(peer string, p *pair, news finding) {
 		p.out.linkChanged()
 	}
 	r.publish(peer, p, r.like(peer), netmap.SourceObserved)
+}
+
+// mirrored returns a peer that is to be suspected because what comes from its site is said to have fallen: links mostly
+// fall in both directions, and an exchange may fill but one of them, of which alone the loads tell. A train that
+// reads as little is believed then. It returns "" where lanes there are held back, which tell more, and where this
+// host has looked since.
+func (r *recorder) mirrored(mates []string, site string, peers []string, now time.Time) (suspect string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fs := r.findings(peers, append(slices.Clone(mates), r.cfg.Self.Name), now)
+	if len(fs) == 0 || fs[0].line <= 0 {
+		return ""
+	}
+	news, senders := fs[0], make(map[string]bool)
+	for _, f := range fs {
+		if apart(float64(f.line), float64(news.line)) <= sameRate {
+			senders[f.from] = true
+		}
+	}
+	if len(senders) < min(2, len(peers)) {
+		return ""
+	}
+	place, _ := slices.BinarySearch(slices.Sorted(slices.Values(mates)), r.cfg.Self.Name) // mates begin with different peers
+	for i := range peers {
+		peer := peers[(place+i)%len(peers)]
+		p := r.pairs[peer]
+		if p == nil {
+			continue
+		}
+		if now.Sub(p.used) <= pressAge || p.trained.After(news.e.Measured) {
+			return ""
+		}
+		line, _ := p.out.line.value()
+		if other := float64(news.line) < line && apart(float64(news.line), line) > outdated; other && suspect == "" {
+			suspect = peer
+		}
+	}
+	if suspect != "" {
+		r.heard[site] = news
+	}
+	return suspect
 }

@@ -129,6 +129,49 @@ func TestHearOfAFall(t *testing.T) {
 	}
 }
 
+// What comes from a site has fallen by the word of two of its hosts: the way there is looked at, once and only by who sends nothing there,
+// and one train that reads as little is believed.
+func TestMirroredFall(t *testing.T) {
+	const low = 2.5 * netmap.Mbps
+	for _, tc := range []struct {
+		name    string
+		senders []string
+		news    netmap.BytesPerSec
+		age     time.Duration
+		used    bool
+		trained bool
+		want    string
+	}{
+		{"two senders", []string{"b0", "b1"}, low, time.Second, false, false, "b1"},
+		{"one sender", []string{"b0"}, low, time.Second, false, false, ""},
+		{"old news", []string{"b0", "b1"}, low, time.Minute, false, false, ""},
+		{"little", []string{"b0", "b1"}, 9 * netmap.Mbps, time.Second, false, false, ""},
+		{"lanes tell", []string{"b0", "b1"}, low, time.Second, true, false, ""},
+		{"looked since", []string{"b0", "b1"}, low, time.Second, false, true, ""},
+	} {
+		r, est := heard(10*netmap.Mbps, time.Minute)
+		now := time.Now()
+		for _, from := range tc.senders {
+			for _, to := range []string{"a0", "a1"} {
+				est[[2]string{from, to}] = believed(tc.news, now.Add(-tc.age))
+			}
+		}
+		if tc.used {
+			r.pair("b0").used = now
+		}
+		if tc.trained {
+			r.pair("b0").trained = now
+		}
+		if got := r.mirrored([]string{"a0"}, "b", []string{"b0", "b1"}, now); got != tc.want {
+			t.Errorf("%s: suspect %q, want %q", tc.name, got, tc.want)
+		}
+		again := r.trains("b1", "b", result{Bandwidth: low, Spread: 0.01})
+		if e := est[[2]string{"a1", "b1"}]; (apart(float64(e.Bandwidth), float64(low)) < 0.01) != (tc.want != "") || again != (tc.want == "") {
+			t.Errorf("%s: %.3g Mbit/s after a train of %.3g, another one wanted: %v", tc.name, e.Bandwidth.Mbps(), low.Mbps(), again)
+		}
+	}
+}
+
 // One train that shows a fall is believed if another witness says the same, and else makes no
 // estimate younger that it contradicts.
 func TestTrainAndWitness(t *testing.T) {

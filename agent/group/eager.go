@@ -79,6 +79,7 @@ func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish
 	if e == nil {
 		return func() {} // not before the operation of this rank has begun
 	}
+	m.g.hurry.note(time.Now())
 	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data})
 	return m.spreadLocked(e, ready.Seq, []int{rank})
 }
@@ -211,6 +212,7 @@ func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 
 // finishEager completes an operation for which the items of all ranks are here.
 func (m *member) finishEager(o *op, e *eager) {
+	m.g.hurry.note(time.Now())
 	res, err := m.gather(o.seq, e)
 	if err == nil {
 		res.info = Planned{Algorithm: "eager", Epoch: m.tree.Epoch, Bound: m.tree.Bound}

@@ -118,8 +118,17 @@ func randomTree(rng *rand.Rand, limit int64) func(hosts []string) Tree {
 // A flaky stream loses what is written from the write good on, and breaks lost writes later.
 type flaky struct {
 	Stream
-	peer       bool
+	peer, hole bool
 	good, lost int
+}
+
+// Close of a stream with a hole in it arrives nowhere: what is behind the hole does not.
+func (s *flaky) Close() error {
+	if s.hole {
+		s.Abort()
+		return nil
+	}
+	return s.Stream.Close()
 }
 
 func (s *flaky) Write(b []byte) (int, error) {
@@ -130,6 +139,7 @@ func (s *flaky) Write(b []byte) (int, error) {
 		return s.Stream.Write(b)
 	case s.lost > 0:
 		s.lost--
+		s.hole = true
 		return len(b), nil
 	}
 	s.Abort()
@@ -215,6 +225,53 @@ func TestSteps(t *testing.T) {
 			for _, g := range f.hosts {
 				if len(g.members)+len(g.coords)+len(g.claimed)+len(g.dir.jobs) != 0 {
 					t.Errorf("seed %d: %s keeps state of a group that is over", seed, g.cfg.Self)
+				}
+			}
+		})
+	}
+}
+
+// TestLastBundle: what a host's last stream took and lost, when its ranks have left at once with their results, comes
+// to others by way of the coordinator: they do not wait for their time-out.
+func TestLastBundle(t *testing.T) {
+	for _, leaders := range [][]int{{0, 1, 2}, {0, 0, 0}, {1, 1, 1}, {0, 1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b", "c")
+			f.tree = func([]string) Tree { return Tree{Leaders: leaders, Limit: 1000} }
+			for _, g := range f.hosts {
+				open := g.cfg.Open
+				g.cfg.Open = func(ctx context.Context, host string) (Stream, error) {
+					s, err := open(ctx, host)
+					if g.cfg.Self == "a" || host != "c" {
+						return s, err
+					}
+					return &flaky{Stream: s, good: 1, lost: 100}, err // it takes everything, and nothing arrives
+				}
+			}
+			errs := f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				res, err := r.Do(ctx, Call{Collective: plan.Allgather, In: Bytes{byte(rank)}})
+				if err != nil {
+					return err
+				}
+				if !bytes.Equal(res.Data, []byte{0, 1, 2}) {
+					err = fmt.Errorf("got %v", res.Data)
+				}
+				res.Release()
+				r.Leave("")
+				return err
+			})
+			for i, err := range errs {
+				if err != nil {
+					t.Errorf("leaders %v: rank %d: %v", leaders, i, err)
+				}
+			}
+			time.Sleep(2 * attachTimeout)
+			stop()
+			for _, g := range f.hosts {
+				if len(g.members)+len(g.coords)+len(g.claimed) != 0 {
+					t.Errorf("leaders %v: %s keeps state of a group that is over", leaders, g.cfg.Self)
 				}
 			}
 		})

@@ -15,6 +15,7 @@ type Planned struct {
 	Epoch     uint64        `json:"epoch"`            // of the snapshot that it was made from
 	Cost      time.Duration `json:"cost"`             // time that planning took
 	Bound     time.Duration `json:"bound"`            // the least time that any schedule could take; 0 where unknown
+	Direct    time.Duration `json:"direct,omitempty"` // the least without relays, of an alltoall across sites; 0 where there is none
 	Predicted time.Duration `json:"predicted"`        // by the plan's own model; 0 where unknown
 	Given     bool          `json:"given,omitempty"`  // the plan came from a rank
 	Reason    string        `json:"reason,omitempty"` // why this algorithm, in at most 200 bytes
@@ -61,6 +62,11 @@ type Buffer interface {
 type Transferred struct {
 	Sent, Received int64
 	Peers          []PeerTraffic // by name
+
+	// A link fell under way: how often others took over a part of what this host had left, how many bytes, and how
+	// many it took over from others; and what arrived another time.
+	Replanned                     int
+	TakenOver, Helped, Duplicates int64
 }
 
 // PeerTraffic counts what was exchanged with one host. Resent is what was sent another time,
@@ -119,6 +125,7 @@ type Groups struct {
 	cfg   Config
 	log   *slog.Logger
 	dir   directory
+	hurry hurry
 	ctx   context.Context // ends with Run
 	stop  context.CancelFunc
 	tasks sync.WaitGroup

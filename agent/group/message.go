@@ -207,6 +207,21 @@ func (c *streamConn) Close() {
 
 func (c *streamConn) Abort() { c.s.Abort() }
 
+// finish ends what this side says and waits until the other side has read it all, and ends its own in turn. The
+// error says that it may have read less.
+func (c *streamConn) finish() error {
+	if err := c.s.Close(); err != nil {
+		return err
+	}
+	switch _, err := c.Recv(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("a message on a stream that only its opener writes to")
+}
+
 func readMessage(r *bufio.Reader) (message, error) {
 	var m message
 	header, err := readSized(r, maxHeader)

@@ -2,6 +2,8 @@ package group
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"time"
 )
@@ -66,8 +68,8 @@ func (m *member) grow(t *Tree) {
 }
 
 // feed sends what is queued for p until the group is over for this host, what is queued by then
-// included. What a stream that breaks had taken may be lost: it goes again by way of the
-// coordinator, as does all that follows.
+// included, and stays until p has read it. What a stream that breaks had taken may be lost: it goes again
+// by way of the coordinator, as does all that follows.
 func (m *member) feed(p *peer) {
 	var log []message // sent, of the latest operations
 	c, err := m.openPeer(p.host)
@@ -115,17 +117,24 @@ func (m *member) feed(p *peer) {
 				select {
 				case msg := <-p.queue:
 					deliver(msg)
+					continue
 				default:
-					return
+				}
+				break
+			}
+			if err == nil && c.finish() != nil {
+				for _, old := range log { // nobody is here to send it when somebody misses it
+					m.relay(p.host, old)
 				}
 			}
+			return
 		case <-m.ctx.Done():
 			return
 		}
 	}
 }
 
-func (m *member) openPeer(host string) (conn, error) {
+func (m *member) openPeer(host string) (*streamConn, error) {
 	ctx, cancel := context.WithTimeout(m.ctx, attachTimeout)
 	defer cancel()
 	s, err := m.g.cfg.Open(ctx, host)
@@ -149,28 +158,39 @@ func (m *member) relay(to string, msg message) {
 }
 
 // servePeer reads what the member on host sends of small operations, until its stream or the
-// group ends.
+// group ends. A stream that its sender has ended is ended in turn, which says that all was read; any other end
+// says that it may not have been.
 func (g *Groups) servePeer(host string, id ID, c conn) {
-	defer c.Abort()
 	m := g.awaitMember(id)
 	if m == nil {
+		c.Abort()
 		return
 	}
-	defer context.AfterFunc(m.ctx, c.Abort)()
+	over := context.AfterFunc(m.ctx, c.Abort)
+	if m.hear(host, c) && over() {
+		c.Close()
+		return
+	}
+	c.Abort()
+	over()
+}
+
+// hear takes what the member on host sends. It reports whether that member had no more to say.
+func (m *member) hear(host string, c conn) bool {
 	for {
 		msg, err := c.Recv()
 		switch {
 		case err != nil:
-			return // what is missing comes by way of the coordinator
+			return errors.Is(err, io.EOF) // else what is missing comes by way of the coordinator
 		case msg.Kind == kindBeat:
 		case msg.Kind == kindItems:
 			if err := m.items(host, &msg); err != nil {
 				m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
-				return
+				return false
 			}
 		default:
 			m.say(message{Kind: kindBroken, Cause: "unexpected message " + string(msg.Kind) + " from the member on host " + host})
-			return
+			return false
 		}
 	}
 }

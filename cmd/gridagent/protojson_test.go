@@ -41,7 +41,12 @@ func TestPrintProto(t *testing.T) {
     "plan_given": false,
     "peers": [],
     "plan_reason": "",
-    "plan_cached": false
+    "plan_cached": false,
+    "direct_bound_seconds": 0,
+    "replanned": 0,
+    "bytes_given": 0,
+    "bytes_helped": 0,
+    "bytes_duplicate": 0
   }
 }
 `},

@@ -287,12 +287,35 @@ func (a *app) printReport(f *rankFlags, r *apiv1.Report) error {
 		return err
 	}
 	_, err := fmt.Fprintf(a.out, "%s%s %s of %d ranks on %d hosts in %s%s; this host received %s and sent %s\n",
-		r.GetAlgorithm(), from, f.collective, r.GetRanks(), r.GetHosts(), formatDuration(seconds), ratio(r.GetSeconds(), r.GetBoundSeconds()),
+		r.GetAlgorithm(), from, f.collective, r.GetRanks(), r.GetHosts(), formatDuration(seconds), ratios(r),
 		formatBytes(r.GetBytesReceived()), formatBytes(r.GetBytesSent()))
+	if text := replanned(r); err == nil && text != "" {
+		_, err = fmt.Fprintln(a.out, text)
+	}
 	if err == nil && f.explain {
 		_, err = fmt.Fprintln(a.out, reason(r))
 	}
 	return err
+}
+
+// replanned says for people what changed while an operation ran, nothing if nothing did.
+func replanned(r *apiv1.Report) string {
+	switch {
+	case r.GetBytesGiven() > 0:
+		return fmt.Sprintf("a link fell: other hosts sent %s in place of this one", formatBytes(r.GetBytesGiven()))
+	case r.GetBytesHelped() > 0:
+		return fmt.Sprintf("a link fell: this host sent %s in place of others", formatBytes(r.GetBytesHelped()))
+	}
+	return ""
+}
+
+// ratios says for people how many times its bounds an operation took.
+func ratios(r *apiv1.Report) string {
+	text := ratio(r.GetSeconds(), r.GetBoundSeconds())
+	if direct := r.GetDirectBoundSeconds(); text != "" && direct > 0 {
+		text += fmt.Sprintf(" (%.2f x that without relays)", r.GetSeconds()/direct)
+	}
+	return text
 }
 
 // reason says for people how the plan of an operation came about.

@@ -19,7 +19,7 @@ func TestClaims(t *testing.T) {
 		topo := w.topology(t)
 		for _, opt := range []Options{
 			{Sync: Sender}, {Sync: Receiver}, {Sync: Receiver, Lead: 4096}, {Sync: Receiver, Block: 2, Strict: true}, {Sync: Dummy},
-			{Sync: Sender, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Sender},
+			{Sync: Sender, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Lead: 4096}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Sender},
 		} {
 			p := mustSchedule(t, w, opt)
 			rules := plan.Rules{Topology: topo}

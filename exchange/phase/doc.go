@@ -38,7 +38,7 @@
 //     own source, when a has left it. This is ours: the order is that of receiver, and the way of
 //     the news costs nothing.
 //   - barrier: b starts when a, and with it everything in a's phase or block of phases,
-//     has arrived.
+//     has arrived; with a lead, as above, all of it but the lead.
 //   - dummy: b starts when a has left its source; see dummy.go.
 //
 // The plan itself only promises After in the strictest sense, complete. Who runs it may

@@ -61,7 +61,7 @@ type Options struct {
 	// and the strict one at it (TestPartialIsNotStrict).
 	Strict bool
 
-	// Lead, in bytes, with Receiver and without blocks, hides the way of the news: see [plan.Claim]. The
+	// Lead, in bytes, with Receiver or Barrier and without blocks, hides the way of the news: see [plan.Claim]. The
 	// paper has none. Too little leaves links idle between two messages; with too much, more messages
 	// are on a link at a time. [Lead] says what fits.
 	Lead int64
@@ -96,8 +96,8 @@ func (o *Options) Check() error {
 	if o.Strict && (o.Block == 0 || o.Sync != Sender && o.Sync != Receiver) {
 		return fmt.Errorf("strict has a meaning with sender or receiver in blocks of phases only, not with synchronisation %v and blocks of %d", o.Sync, o.Block)
 	}
-	if o.Lead < 0 || o.Lead > plan.MaxLead || o.Lead > 0 && (o.Sync != Receiver || o.Block > 0) {
-		return fmt.Errorf("a lead of %d bytes with synchronisation %v and blocks of %d phases: want 0 to %d, and only with receiver without blocks", o.Lead, o.Sync, o.Block, plan.MaxLead)
+	if o.Lead < 0 || o.Lead > plan.MaxLead || o.Lead > 0 && (o.Sync != Receiver && o.Sync != Barrier || o.Block > 0) {
+		return fmt.Errorf("a lead of %d bytes with synchronisation %v and blocks of %d phases: want 0 to %d, and only with receiver or barrier, without blocks", o.Lead, o.Sync, o.Block, plan.MaxLead)
 	}
 	switch {
 	case o.Within == None || o.Sync == Barrier && o.Block > 0 && (o.Within == Sender || o.Within == Receiver):

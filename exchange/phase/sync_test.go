@@ -38,6 +38,8 @@ func TestOptions(t *testing.T) {
 		{Options{Sync: Auto}, ""},
 		{Options{Sync: Auto, Block: 2}, "finds all else by itself"},
 		{Options{Sync: Receiver, Lead: 1 << 14}, ""},
+		{Options{Sync: Barrier, Lead: 1 << 14}, ""},
+		{Options{Sync: Barrier, Block: 2, Lead: 1}, "without blocks"},
 		{Options{Sync: Receiver, Lead: -1}, "lead of -1 bytes"},
 		{Options{Sync: Sender, Lead: 1}, "only with receiver"},
 		{Options{Sync: Receiver, Block: 2, Lead: 1}, "without blocks"},

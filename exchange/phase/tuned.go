@@ -17,8 +17,19 @@ const (
 	// comes sooner. On one switch there is no such cable, and the word is good for longer.
 	shortMessage  = 16 << 10
 	shortOnSwitch = 64 << 10
-	// leadShare is the part of a message of which the news come early, at most.
-	leadShare = 4
+	// shortInStep is that size where all hosts keep in step. At 4 KiB that takes 1.95 times the bound and loses
+	// nothing, and the source's word 2.5 times and 1,450 packets; at 2 KiB it is 3.5 to 2.7.
+	shortInStep = 4 << 10
+	// leadShare is the part of a message of which the news come early, at most: at 1 Gbit/s on one switch 64 KiB take
+	// 1.17 times the bound with a lead of a quarter, 1.09 with one of a half.
+	leadShare = 2
+	// fewMessages is how many a phase holds at most, in the mean, where all its hosts keep in step: each message
+	// then waits for the news of so many. Four switches with 8 hosts each, or 32, have 5.
+	fewMessages = 8
+	// inStepShare is the largest lead of a barrier, as a part of a message, and inStepTime the time that the news
+	// have: it waits for the slowest of all.
+	inStepShare = 3. / 4
+	inStepTime  = 2 * newsTime
 )
 
 // What passes between the last byte of one message on a link and the first of the next, once the news
@@ -26,17 +37,21 @@ const (
 const (
 	newsTime    = 150 * time.Microsecond // three times what two network stacks take
 	newsPackets = 10 * 1308              // bytes
-	leadUnit    = 4 << 10                // bytes; a lead counts whole chunks
+	leadUnit    = 4 << 10                // bytes: leads are round numbers, upwards, and parts of messages downwards
+	shareUnit   = 1 << 10
 )
 
 // Lead returns how many bytes of a message may be missing when the next one on the link is let go,
 // so that links of the given rate are neither idle nor crowded between two messages. A rate of 0
 // is unknown, and counts as 100 Mbit/s.
-func Lead(rate netmap.BytesPerSec) int64 {
+func Lead(rate netmap.BytesPerSec) int64 { return leadFor(rate, newsTime) }
+
+// leadFor is Lead for news that take so long.
+func leadFor(rate netmap.BytesPerSec, news time.Duration) int64 {
 	if rate <= 0 {
 		rate = 100 * netmap.Mbps
 	}
-	bytes := newsPackets + min(float64(rate)*newsTime.Seconds(), 1<<20)
+	bytes := newsPackets + min(float64(rate)*news.Seconds(), 1<<20)
 	return (int64(bytes) + leadUnit - 1) / leadUnit * leadUnit
 }
 
@@ -44,23 +59,32 @@ func Lead(rate netmap.BytesPerSec) int64 {
 // packets where the ports of switches hold 48 of them (the papers' "automatic tuning", by size and topology):
 //
 //   - none, where all that crosses the most loaded link fits into the buffer of a port;
-//   - sender, for messages below 16 KiB, on one switch below 64 KiB: the source has the news first;
-//   - receiver with a lead otherwise. The news say what the slowest link on the way has let
-//     through, so that no queue grows from phase to phase as it does with sender, and the lead
-//     hides their way.
+//   - sender, for messages below 16 KiB, on one switch below 64 KiB: the source has the news first. Where the
+//     next one holds, below 4 KiB;
+//   - barrier with a lead, where there are several switches and a phase holds few messages. The news say what
+//     the slowest link on the way has let through, so that no queue grows from phase to phase as it does with
+//     sender; the lead hides their way; and all stay in step. Without a barrier a message that one link has
+//     let go early shares the next with one that is late, while a third link idles: that costs 4 %;
+//   - receiver with a lead otherwise.
 //
 // Sizes that differ count as the largest.
 func Tuned(t *plan.Topology, sizes plan.AlltoallSizes) Options {
-	size := largest(len(t.Hosts()), sizes)
-	switch {
+	n := len(t.Hosts())
+	size := largest(n, sizes)
+	rate, _ := t.Bandwidth()
+	switch one := oneSwitch(t); {
 	case !Crowds(t, sizes):
 		return Options{}
-	case size < shortMessage, size < shortOnSwitch && oneSwitch(t):
+	case !one && n*(n-1) <= fewMessages*Load(t) && size >= shortInStep:
+		return Options{Sync: Barrier, Lead: wholeUnits(min(leadFor(rate, inStepTime), int64(inStepShare*float64(size))))}
+	case size < shortMessage, one && size < shortOnSwitch:
 		return Options{Sync: Sender}
 	}
-	rate, _ := t.Bandwidth()
-	return Options{Sync: Receiver, Lead: min(Lead(rate), size/leadShare/leadUnit*leadUnit)}
+	return Options{Sync: Receiver, Lead: wholeUnits(min(Lead(rate), size/leadShare))}
 }
+
+// wholeUnits returns a lead of no more than so many bytes.
+func wholeUnits(bytes int64) int64 { return bytes / shareUnit * shareUnit }
 
 // Crowds reports whether an alltoall in which nothing waits can overrun the ports of t: what crosses the
 // most loaded link in all is more than a port holds. It then may lose thousands of packets, and take

@@ -17,6 +17,9 @@ func TestTuned(t *testing.T) {
 		four.home = append(four.home, h/8)
 	}
 	fast := four.topology(t)
+	two := tree{switches: 2, links: [][2]int{{0, 1}}, home: make([]int, 24)} // one host is elsewhere
+	two.home[23] = 1
+	lopsided := two.topology(t)
 	for _, tc := range []struct {
 		name  string
 		topo  *plan.Topology
@@ -27,10 +30,14 @@ func TestTuned(t *testing.T) {
 		{"short", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 4 * kib}, Options{Sync: Sender}},
 		{"longer on one switch", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 32 * kib}, Options{Sync: Sender}},
 		{"not with trunks", fast, plan.AlltoallSizes{Uniform: 1 * kib}, Options{Sync: Sender}},
-		{"a quarter of a block", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 16 * kib}, Options{Sync: Receiver, Lead: 4 * kib}},
-		{"long", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 64 * kib}, Options{Sync: Receiver, Lead: 16 * kib}},
-		{"a gigabit", fast.WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 256 * kib}, Options{Sync: Receiver, Lead: 32 * kib}},
-		{"the largest counts", fast.WithBandwidth(100 * netmap.Mbps), oneLarge(32, 64*kib), Options{Sync: Receiver, Lead: 16 * kib}},
+		{"short, in step", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 4 * kib}, Options{Sync: Barrier, Lead: 3 * kib}},
+		{"three quarters of a block", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 16 * kib}, Options{Sync: Barrier, Lead: 12 * kib}},
+		{"long", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 64 * kib}, Options{Sync: Barrier, Lead: 20 * kib}},
+		{"a gigabit", fast.WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 256 * kib}, Options{Sync: Barrier, Lead: 52 * kib}},
+		{"the largest counts", fast.WithBandwidth(100 * netmap.Mbps), oneLarge(32, 64*kib), Options{Sync: Barrier, Lead: 20 * kib}},
+		{"too many to keep in step", lopsided.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 64 * kib}, Options{Sync: Receiver, Lead: 16 * kib}},
+		{"a gigabit on one switch", oneSwitchOf(24).topology(t).WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 64 * kib}, Options{Sync: Receiver, Lead: 32 * kib}},
+		{"half of a block", lopsided.WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 32 * kib}, Options{Sync: Receiver, Lead: 16 * kib}},
 		{"nothing", fast, plan.AlltoallSizes{}, Options{}},
 		{"one host", oneSwitchOf(1).topology(t), plan.AlltoallSizes{Uniform: 64 * kib}, Options{}},
 	} {

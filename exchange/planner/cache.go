@@ -30,9 +30,11 @@ type Kept struct {
 // A Summary is what is kept of a [Selection].
 type Summary struct {
 	Algorithm  string
-	Class      Class
+	Class      Spot
 	Bound      float64 // seconds
+	Direct     float64 // seconds; 0: none, see [Selection.Direct]
 	Forecast   float64 // seconds, not corrected
+	Cost       float64 // seconds that it took to make the plan
 	Reason     string
 	Candidates []Candidate
 }
@@ -239,8 +241,12 @@ func (c *Cache) Stats() CacheStats {
 	return s
 }
 
-// Outdone says whether a candidate of s is expected to be faster than the one that was taken, by more
-// than the margin that rates have, when the forecasts are corrected by factor; else it is empty.
+// again is for how many operations of its kind a plan that is made anew is expected to serve.
+const again = 100
+
+// Outdone says whether a candidate of s is expected to be faster than the one that was taken, when the
+// forecasts are corrected by factor: by more than a tie, and by more than planning costs an operation when
+// a hundred share a plan. Else it is empty.
 func (s *Summary) Outdone(factor func(algorithm string) float64) string {
 	mine := s.Forecast * factor(s.Algorithm)
 	var best *Candidate
@@ -254,7 +260,7 @@ func (s *Summary) Outdone(factor func(algorithm string) float64) string {
 			least, best = p, c
 		}
 	}
-	if best == nil || least > mine*(1-basisMargin) {
+	if best == nil || mine-least <= max(tie*mine, s.Cost/again) {
 		return ""
 	}
 	return fmt.Sprintf("%s is now expected to take %s, %s %s", best.Algorithm, seconds(least), s.Algorithm, seconds(mine))

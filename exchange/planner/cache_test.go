@@ -197,18 +197,23 @@ func TestBasisMoves(t *testing.T) {
 	}
 }
 
-// TestOutdone: a plan goes when experience puts another candidate before it by more than noise.
+// TestOutdone: a plan goes when experience puts another candidate before it by more than a tie, and by so much that it
+// is worth the planning.
 func TestOutdone(t *testing.T) {
 	s := kept(randomProblem(t, rand.New(rand.NewPCG(3, 31))), 0).Selection
-	for slow, gone := range map[float64]bool{1: false, 1.3: false, 1.5: true} {
+	for _, test := range []struct {
+		slow, cost float64
+		gone       bool
+	}{{1, 0, false}, {1.21, 0, false}, {1.3, 0, true}, {1.3, 11, false}, {1.5, 11, true}} {
+		s.Cost = test.cost
 		why := s.Outdone(func(name string) float64 {
 			if name == "ring" {
-				return slow
+				return test.slow
 			}
 			return 1
 		})
-		if (why != "") != gone {
-			t.Errorf("ring takes %g times as long as forecast: %q", slow, why)
+		if (why != "") != test.gone {
+			t.Errorf("ring takes %g times as long as forecast, planning %g s: %q", test.slow, test.cost, why)
 		}
 	}
 }

@@ -3,78 +3,10 @@ package planner
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/gridagent/gridagent/exchange/plan"
 )
-
-// A Class is what operations must have in common for one to tell of the other: the collective, the sites
-// that its hosts stand in, how many hosts there are and how large their blocks, each to a factor.
-type Class struct {
-	Collective plan.Collective `json:"collective"`
-	Sites      string          `json:"sites"` // labels, sorted, with + between; of many the first
-	Hosts      int             `json:"hosts"` // 2^Hosts is the first power of two above the number of hosts
-	Size       int             `json:"size"`  // 4^Size is the first power of four above the mean bytes of a block; 0 for none
-}
-
-// maxSites bounds the name of a class, in bytes.
-const maxSites = 128
-
-// ClassOf returns the class of p, whose Snapshot is set.
-func ClassOf(p *Problem) Class {
-	var sites []string
-	for _, h := range p.Snapshot.Hosts() {
-		sites = append(sites, h.Site)
-	}
-	slices.Sort(sites)
-	name := strings.ToValidUTF8(strings.Join(slices.Compact(sites), "+"), "?")
-	for len(name) > maxSites {
-		name = strings.ToValidUTF8(name[:maxSites], "")
-	}
-	n := p.Snapshot.N()
-	var total, blocks float64
-	if p.collective() == plan.Allgather {
-		for _, size := range p.Sizes {
-			total += float64(size)
-		}
-		blocks = float64(n)
-	} else {
-		blocks = float64(n * (n - 1))
-		for i := range n {
-			for j := range n {
-				if i != j {
-					total += float64(p.Alltoall.Of(i, j))
-				}
-			}
-		}
-	}
-	mean := uint64(0)
-	if blocks > 0 {
-		mean = uint64(min(total/blocks, 1<<60))
-	}
-	return Class{Collective: p.collective(), Sites: name, Hosts: bits.Len(uint(n)), Size: (bits.Len64(mean) + 1) / 2}
-}
-
-// Range returns the least and the largest number of hosts of the class, and bytes of a block.
-func (c Class) Range() (fewest, most int, least, largest uint64) {
-	if c.Hosts > 0 {
-		fewest, most = 1<<(c.Hosts-1), 1<<c.Hosts-1
-	}
-	if c.Size > 0 {
-		least, largest = 1<<(2*c.Size-2), 1<<(2*c.Size)-1
-	}
-	return fewest, most, least, largest
-}
-
-// check reports whether c can be a class.
-func (c Class) check() bool {
-	return (c.Collective == plan.Allgather || c.Collective == plan.Alltoall) &&
-		len(c.Sites) <= maxSites && c.Hosts >= 0 && c.Hosts <= 16 && c.Size >= 0 && c.Size <= 31
-}
 
 // Limits of an [Experience], and how it judges.
 const (
@@ -181,14 +113,27 @@ type Correction struct {
 	Last      time.Time
 }
 
-// Factor returns by what a forecast of algorithm for class c is to be multiplied, between 1/4 and 4:
-// the median of what its operations took over their forecasts, less decided the fewer and the older
-// they are. Of operations of the class that it never ran, it assumes what is true of those of other sizes
-// up to a factor of 16, and else of other algorithms: an algorithm that nobody has tried is no better
-// than the rest for that.
-func (x *Experience) Factor(c Class, algorithm string, now time.Time) float64 {
+// Factor returns by what a forecast of algorithm for operations at s is to be multiplied, between 1/4 and 4. It is
+// drawn through the corrections of neighbouring classes of size, each in the middle of its class: operations of nearly
+// one size are corrected by nearly the same.
+func (x *Experience) Factor(s Spot, algorithm string, now time.Time) float64 {
+	near, weight := s.Class, s.Within-0.5
+	if weight < 0 {
+		near.Size, weight = near.Size-1, -weight
+	} else {
+		near.Size++
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	own, other := x.ofClass(s.Class, algorithm, now), x.ofClass(near, algorithm, now)
+	return math.Exp((1-weight)*math.Log(own) + weight*math.Log(other))
+}
+
+// ofClass returns the correction for a class: the median of what its operations took over their forecasts, less decided the fewer and the older
+// they are. Of operations of the class that it never ran, it assumes what is true of those of other sizes
+// up to a factor of 16, and else of other algorithms: an algorithm that nobody has tried is no better
+// than the rest for that. The lock is held.
+func (x *Experience) ofClass(c Class, algorithm string, now time.Time) float64 {
 	if f, ok := factor(samples(x.records[recordKey{c, algorithm}]), now); ok {
 		return f
 	}

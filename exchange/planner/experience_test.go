@@ -12,6 +12,43 @@ import (
 
 var someClass = Class{Collective: plan.Allgather, Sites: "NTH+UT", Hosts: 4, Size: 8}
 
+// middle is where the correction of a class is its own alone.
+func middle(c Class) Spot { return Spot{c, 0.5} }
+
+// TestFactorHasNoSteps: from size to size corrections move little, and in the middle of a class they are its own.
+func TestFactorHasNoSteps(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 42))
+		var x Experience
+		for size := range 12 {
+			for range rng.IntN(4) {
+				c := someClass
+				c.Size = size
+				x.Add(c, "ring", 1, math.Exp(rng.NormFloat64()), true, noon)
+			}
+		}
+		p := &Problem{Snapshot: randomProblem(t, rng).Snapshot}
+		p.Sizes = make([]int64, p.Snapshot.N())
+		last := 0.0
+		for size := 64.0; size < 1<<22; size *= 1.02 {
+			for i := range p.Sizes {
+				p.Sizes[i] = int64(size)
+			}
+			s := SpotOf(p)
+			if !(s.Within >= 0 && s.Within < 1) {
+				t.Fatalf("seed %d: %g bytes are at %g of class %d", seed, size, s.Within, s.Size)
+			}
+			s.Sites, s.Hosts = someClass.Sites, someClass.Hosts
+			f := x.Factor(s, "ring", noon)
+			// A step of 2 % is 1/70 of a class, and from 1/4 to 4 it is no more than 2.8 in logarithms.
+			if last > 0 && math.Abs(math.Log(f/last)) > 0.06 {
+				t.Fatalf("seed %d: at %g bytes from %g to %g", seed, size, last, f)
+			}
+			last = f
+		}
+	}
+}
+
 // TestExperienceCorrects: an algorithm that always takes 1.5 times its forecast comes to that, by few
 // operations already to most of it; outliers do not move it, and after a day it is forgotten.
 func TestExperienceCorrects(t *testing.T) {
@@ -24,7 +61,7 @@ func TestExperienceCorrects(t *testing.T) {
 			now = now.Add(time.Minute)
 			noise := math.Exp(0.05 * rng.NormFloat64())
 			x.Add(someClass, "ring", 2, 3*noise, false, now)
-			f := x.Factor(someClass, "ring", now)
+			f := x.Factor(middle(someClass), "ring", now)
 			if f < 1.1 || f > 1.7 || i > 2 && f < last*0.93 {
 				t.Fatalf("seed %d: %g after %d operations, before it %g", seed, f, i+1, last)
 			}
@@ -36,10 +73,10 @@ func TestExperienceCorrects(t *testing.T) {
 		for range 3 { // something else went over the link
 			x.Add(someClass, "ring", 2, 1000, false, now)
 		}
-		if f := x.Factor(someClass, "ring", now); f < 1.3 || f > 1.65 {
+		if f := x.Factor(middle(someClass), "ring", now); f < 1.3 || f > 1.65 {
 			t.Errorf("seed %d: %g after three outliers", seed, f)
 		}
-		if f := x.Factor(someClass, "ring", now.Add(48*time.Hour)); f != 1 {
+		if f := x.Factor(middle(someClass), "ring", now.Add(48*time.Hour)); f != 1 {
 			t.Errorf("seed %d: %g after two days", seed, f)
 		}
 	}
@@ -48,7 +85,7 @@ func TestExperienceCorrects(t *testing.T) {
 // TestExperienceOfOthers: what was never run is no better than the rest.
 func TestExperienceOfOthers(t *testing.T) {
 	var x Experience
-	if f := x.Factor(someClass, "ring", noon); f != 1 {
+	if f := x.Factor(middle(someClass), "ring", noon); f != 1 {
 		t.Errorf("without any experience: %g", f)
 	}
 	for range maxSamples {
@@ -67,7 +104,7 @@ func TestExperienceOfOthers(t *testing.T) {
 		{someClass, "simple", 1.1, 2}, // of a class that is slow altogether
 		{near, "ring", 1.3, 1.45}, {near, "simple", 1, 1}, {far, "ring", 1, 1},
 	} {
-		if f := x.Factor(test.of, test.algorithm, noon); f < test.low || f > test.high {
+		if f := x.Factor(middle(test.of), test.algorithm, noon); f < test.low || f > test.high {
 			t.Errorf("%s, %+v: %g, want %g to %g", test.algorithm, test.of, f, test.low, test.high)
 		}
 	}
@@ -92,7 +129,7 @@ func TestExperienceIsBounded(t *testing.T) {
 		if len(r.Samples) > maxSamples {
 			t.Fatalf("%d samples of %s", len(r.Samples), r.Algorithm)
 		}
-		if f := x.Factor(r.Class, r.Algorithm, noon); !(f >= 1.0/maxFactor && f <= maxFactor) {
+		if f := x.Factor(middle(r.Class), r.Algorithm, noon); !(f >= 1.0/maxFactor && f <= maxFactor) {
 			t.Fatalf("a factor of %g", f)
 		}
 	}
@@ -107,7 +144,7 @@ func TestClassOf(t *testing.T) {
 		for i := range p.Sizes {
 			p.Sizes[i] = size
 		}
-		c := ClassOf(p)
+		c := SpotOf(p)
 		if other, ok := seen[c.Size]; ok || !c.check() {
 			t.Errorf("%d bytes and %d are both of class %+v", size, other, c)
 		}
@@ -132,7 +169,7 @@ func FuzzParseExperience(f *testing.F) {
 			return
 		}
 		for _, r := range x.Records() {
-			if g := x.Factor(r.Class, r.Algorithm, noon); !(g >= 1.0/maxFactor && g <= maxFactor) {
+			if g := x.Factor(middle(r.Class), r.Algorithm, noon); !(g >= 1.0/maxFactor && g <= maxFactor) {
 				t.Fatalf("a factor of %g", g)
 			}
 		}

@@ -16,8 +16,9 @@ var errLate = errors.New("forecast: it takes longer than that")
 // A span is when the first byte of a transfer leaves and its last arrives, in seconds from the start.
 type span struct{ start, end float64 }
 
-// spans predicts how the engine runs p, in one pass over its transfers: a span for each. It is for the choice among many plans, where the simulator is
-// too slow: 64 hosts of three sites take it a second for one plan of Min3, this a few milliseconds.
+// spans predicts how the engine runs p, in one pass over its transfers: a span for each. It is for the choice
+// among many plans, where the simulator is too slow: 64 hosts of three sites take it a second for one plan of
+// Min3, this a millisecond.
 //
 // Ports, pipes and trunks serve transfers in the order in which they become ready, and lose no time
 // while they have work; the simulator shares them fairly instead, and both end a backlog at the
@@ -25,7 +26,8 @@ type span struct{ start, end float64 }
 // faster than what brings its blocks, and ends one latency after its last byte has left. Beside
 // bytes, a message keeps its sender's and its receiver's processor busy (LogP; Kielmann, Bal &
 // Verstoep, IPDPS 2000 workshops), which is what makes many small messages slower than few, and a
-// synchronisation takes the way of its news. chunk is that of [Schedule].
+// synchronisation takes the way of its news. Hosts begin when they have their parts, and windows
+// on long paths have to open. chunk is that of [Schedule].
 //
 // The error is [plan.ErrStalled], wrapped, for a plan that waits for itself, and
 // [netmap.ErrNotMeasured] for a pair of hosts that net does not know, and errLate for a plan that takes longer
@@ -36,6 +38,8 @@ func (m *model) spans(p *plan.Plan, chunk int64, until float64) ([]span, error) 
 	if len(p.Hosts) != m.n {
 		return nil, fmt.Errorf("forecast: a plan of %d hosts on a network of %d", len(p.Hosts), m.n)
 	}
+	m.open(p)
+	f.handOut()
 	if err := f.link(); err != nil {
 		return nil, fmt.Errorf("forecast: %w", err)
 	}
@@ -49,7 +53,7 @@ func (m *model) reset(p *plan.Plan, chunk int64) *forecast {
 	for _, s := range []struct {
 		free *[]float64
 		n    int
-	}{{&f.out, m.n}, {&f.in, m.n}, {&f.sends, m.n}, {&f.takes, m.n}, {&f.pipe, m.pools * m.pools}, {&f.trunk, len(m.net.Trunks)}, {&f.pair, m.n * m.n}} {
+	}{{&f.out, m.n}, {&f.in, m.n}, {&f.sends, m.n}, {&f.takes, m.n}, {&f.pipe, m.pools * m.pools}, {&f.trunk, len(m.net.Trunks)}, {&f.pair, m.n * m.n}, {&f.first, m.n * m.n}, {&f.sent, m.n * m.n}} {
 		*s.free = zeros(*s.free, s.n)
 	}
 	if f.lead = 0; f.stream && !m.late {
@@ -81,6 +85,8 @@ type forecast struct {
 
 	// When each is done with what it has been given: ports, pipes, trunks, processors, pairs.
 	out, in, pipe, trunk, sends, takes, pair []float64
+	// By pair: when the first byte could leave, and how many have been given to it.
+	first, sent []float64
 
 	jobs   []forecastJob
 	blocks []forecastBlock // of all jobs, in their order
@@ -93,6 +99,32 @@ type forecast struct {
 	// brought[a] is 1 + the last job that transfer a brings data for.
 	brought []int32
 	brings  bringers
+}
+
+// handOut has every host begin when the coordinator, host 0, has sent it its part: a plan of many transfers takes longer to
+// begin. Latencies do not count: the coordinator has all begin at once.
+func (f *forecast) handOut() {
+	if f.capacity == nil || !f.stream || f.net.Egress[0] <= 0 {
+		return
+	}
+	part := make([]float64, f.n)
+	for i := range f.plan.Transfers {
+		t := &f.plan.Transfers[i]
+		part[t.Src] += partTransfer
+		part[t.Dst] += partTransfer
+	}
+	port, from := 0., f.net.Pool[0]
+	pipe := make([]float64, f.pools) // to each pool
+	for h := 1; h < f.n; h++ {
+		bytes, to := part[h]+partHead, f.net.Pool[h]
+		port += bytes / float64(f.net.Egress[0])
+		f.sends[h] = port
+		if rate := f.net.Pipe[from*f.pools+to]; to != from && rate > 0 {
+			pipe[to] += bytes / float64(rate)
+			f.sends[h] = max(port, pipe[to])
+		}
+		f.takes[h] = f.sends[h]
+	}
 }
 
 func (f *forecast) run() ([]span, error) {
@@ -150,7 +182,7 @@ func (f *forecast) serve(i int32) error {
 	way := t.Src*n + t.Dst
 	start := max(job.ready, f.sends[t.Src]) + f.send[way]
 	f.sends[t.Src] = start
-	begin, end, rate := start, start, f.ceiling[way]
+	begin, end, rate := start, start, f.rates[way]
 	if !f.known(t.Src, t.Dst) {
 		return fmt.Errorf("forecast: transfer %d, %s→%s: %w", i, f.plan.Hosts[t.Src], f.plan.Hosts[t.Dst], netmap.ErrNotMeasured)
 	}
@@ -171,6 +203,11 @@ func (f *forecast) serve(i int32) error {
 		}
 	}
 	if f.stream {
+		if f.sent[way] == 0 {
+			f.first[way] = start // not begin: what shares a port or a pipe shares it from the start
+		}
+		f.sent[way] += job.bytes
+		end = max(end, f.first[way]+f.opening(way, f.sent[way]))
 		for _, b := range f.blocks[job.blocks:f.stop(i)] {
 			if b.by < 0 {
 				continue

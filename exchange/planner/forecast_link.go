@@ -62,7 +62,7 @@ func (f *forecast) link() error {
 		t, job := &p.Transfers[i], &f.jobs[i]
 		job.blocks = int32(len(f.blocks))
 		for _, b := range t.Blocks {
-			x := forecastBlock{job: int32(i), by: -1, size: float64(p.Size(b))}
+			x := forecastBlock{job: int32(i), by: -1, size: float64(p.Size(b)) * f.share}
 			if b.Origin != t.Src {
 				by, carrier, ok := brings.of(t.Src, b)
 				if !ok {

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -14,18 +15,22 @@ type model struct {
 	net   *plan.Network
 	n     int // hosts
 	pools int
-	// latency, ceiling: n×n, [from*n+to].
-	latency, ceiling []float64
+	// n×n, [from*n+to]. ceiling is what one flow of a pair gets, capacity what several get; nil: a pair is one flow.
+	latency, ceiling, capacity []float64
 	// send, receive: n×n, LogP's os(1) and or(1): a message keeps its sender and its receiver busy
 	// for so long, whatever its size.
 	send, receive []float64
-	// header is what a message adds to its bytes on every link.
-	header float64
+	// header is what a message adds to its bytes on every link, and share what a byte of payload becomes.
+	header, share float64
 	// crossed: n×n, the trunks on the way from one host to another; nil without trunks.
 	crossed [][]int32
 
 	late bool     // synchronisations have no lead
 	last forecast // whose memory the next one uses
+
+	// Of the plan that is looked at: what the lanes of a pair get, n×n, and how many pairs of hosts use each pipe.
+	rates []float64
+	flows []int32
 }
 
 // What a message costs where it is not measured: a write, a packet and two wake-ups at either
@@ -35,6 +40,20 @@ type model struct {
 const (
 	messageTime   = 10e-6 // seconds, each at the sender and the receiver
 	messageHeader = 96    // bytes
+	// payloadShare is what of a link a byte of payload takes beside what the map's rates leave out already, the headers of
+	// full packets: the packet at the end of each chunk that is not full, and the answers of both kinds to what
+	// comes the other way (wire over payload is 1.10 across sites and 1.08 on switches, 1.048 of that headers).
+	payloadShare = 1.05
+	// maxLanes is how many lanes the engine opens to a host.
+	maxLanes = 63
+	// openingWindow is how many bytes a lane sends before the first answer: 32 packets, quic-go's initial window. It
+	// doubles with each round trip (RFC 9002, section 7.3.1).
+	openingWindow = 32 * 1280
+	// What each host is sent before it can begin: its part of the plan, with so many bytes for each transfer that it takes part
+	// in (0.6 KB for 20 hosts, encoded twice), and so many beside.
+	partTransfer, partHead = 24, 120
+	// leastRTT is the round trip from which that is felt, in seconds.
+	leastRTT = 2e-3
 )
 
 // newModel returns the model of hosts on net. With a nil snap messages cost nothing, as in the simulator.
@@ -43,13 +62,19 @@ func newModel(net *plan.Network, snap *netmap.Snapshot) *model {
 	m := &model{
 		net: net, n: n, pools: net.Pools(),
 		latency: make([]float64, n*n), ceiling: make([]float64, n*n),
-		send: make([]float64, n*n), receive: make([]float64, n*n),
+		send: make([]float64, n*n), receive: make([]float64, n*n), share: 1,
 	}
 	for i := range m.latency {
 		m.latency[i], m.ceiling[i] = net.Latency[i].Seconds(), float64(net.Ceiling[i])
 	}
 	if snap != nil {
-		m.header = messageHeader
+		m.header, m.share = messageHeader, payloadShare
+		m.capacity = make([]float64, n*n)
+		for i := range m.capacity {
+			if all, ok := snap.Capacity(i/n, i%n); ok && i/n != i%n {
+				m.capacity[i] = float64(all)
+			}
+		}
 		m.messages(snap)
 	}
 	if len(net.Trunks) > 0 {
@@ -108,10 +133,11 @@ func (m *model) load(p *plan.Plan) (float64, error) {
 	if len(p.Hosts) != m.n {
 		return 0, fmt.Errorf("forecast: a plan of %d hosts on a network of %d", len(p.Hosts), m.n)
 	}
+	m.open(p)
 	pair := make([]float64, m.n*m.n)
 	for i := range p.Transfers {
 		t := &p.Transfers[i]
-		bytes := float64(p.Bytes(t)) + m.header
+		bytes := float64(p.Bytes(t))*m.share + m.header
 		out[t.Src] += bytes
 		in[t.Dst] += bytes
 		pair[t.Src*m.n+t.Dst] += bytes
@@ -124,7 +150,7 @@ func (m *model) load(p *plan.Plan) (float64, error) {
 		if !m.known(a, b) {
 			return 0, fmt.Errorf("forecast: %s→%s: %w", p.Hosts[a], p.Hosts[b], netmap.ErrNotMeasured)
 		}
-		most = max(most, bytes/m.ceiling[way])
+		most = max(most, bytes/m.rates[way])
 		if from, to := m.net.Pool[a], m.net.Pool[b]; from != to {
 			pipe[from*m.pools+to] += bytes
 		}
@@ -148,6 +174,43 @@ func (m *model) load(p *plan.Plan) (float64, error) {
 		most = max(most, b/float64(m.net.Trunks[k].Rate))
 	}
 	return most, nil
+}
+
+// open sets rates to what the engine's lanes get for p: all that the path of a pair carries, which it shares with the
+// other pairs of its pipe that p uses, and at least what one flow gets.
+func (m *model) open(p *plan.Plan) {
+	if m.rates = append(m.rates[:0], m.ceiling...); m.capacity == nil {
+		return
+	}
+	used := make([]bool, m.n*m.n)
+	m.flows = zeros(m.flows, m.pools*m.pools)
+	for i := range p.Transfers {
+		a, b := p.Transfers[i].Src, p.Transfers[i].Dst
+		if !used[a*m.n+b] {
+			used[a*m.n+b] = true
+			m.flows[m.net.Pool[a]*m.pools+m.net.Pool[b]]++
+		}
+	}
+	for way, rate := range m.ceiling {
+		a, b := m.net.Pool[way/m.n], m.net.Pool[way%m.n]
+		if a != b && used[way] {
+			m.rates[way] = max(rate, min(m.capacity[way]/float64(m.flows[a*m.pools+b]), maxLanes*rate))
+		}
+	}
+}
+
+// opening returns when the last of the first so many bytes of a way can have left its source, after the first of them, in
+// seconds: the windows of its lanes have to grow.
+func (m *model) opening(way int, bytes float64) (at float64) {
+	rtt, rate := 2*m.latency[way], m.rates[way]
+	if m.capacity == nil || rtt < leastRTT {
+		return 0
+	}
+	for window := openingWindow * math.Ceil(rate/m.ceiling[way]); window < rate*rtt && bytes > window; window *= 2 {
+		bytes -= window
+		at += rtt
+	}
+	return at + bytes/rate
 }
 
 // known reports whether bytes can get from host a to b at a rate that is known.

@@ -44,7 +44,8 @@ type Selection struct {
 	Plan      *plan.Plan    // with its bound and times
 	Network   *plan.Network // nil where the rates of links are not known; then Bound and Forecast are 0
 	Bound     plan.Bound
-	Taken     Candidate // that of Algorithm
+	Direct    plan.Bound // of an alltoall across pools: without relays, see [Scheduled.Direct]; else of 0 s
+	Taken     Candidate  // that of Algorithm
 	// Candidates are all algorithms of the collective, in the order of [Algorithms].
 	Candidates []Candidate
 }

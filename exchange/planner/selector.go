@@ -96,7 +96,7 @@ func (s *selector) patience(factor float64) float64 {
 
 // try makes and forecasts the plan of alg, and says why it is not the one, as far as that is known by now.
 func (s *selector) try(alg Algorithm, c *Candidate) (why string) {
-	if s.hopeless(s.bound.Seconds * c.Factor) {
+	if s.hopeless(s.bound.Seconds * s.model.share * c.Factor) {
 		return "another is as fast as can be"
 	}
 	if s.advice.Report != nil {
@@ -162,10 +162,14 @@ func (s *selector) selection() (*Selection, error) {
 			c.Why = fmt.Sprintf("%.3g times as long", c.Predicted()/best.predicted)
 		}
 	}
-	return &Selection{
+	chosen := &Selection{
 		Algorithm: best.algorithm, Plan: best.plan, Network: s.network, Bound: s.bound,
 		Taken: s.candidates[best.at], Candidates: s.candidates,
-	}, nil
+	}
+	if b := s.problem.bounds; b != nil && b.Routing != nil {
+		chosen.Direct = b.Direct
+	}
+	return chosen, nil
 }
 
 // makespan is when the last transfer ends.

@@ -23,6 +23,12 @@ func (p *Problem) wan() (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	blind := p.blind(net)
+	if likened(net, blind) {
+		if bounds, err = net.AlltoallBounds(p.Alltoall); err != nil {
+			return nil, err
+		}
+	}
 	var local []*plan.Plan
 	for _, hosts := range p.Clusters() {
 		if len(hosts) < 2 {
@@ -34,7 +40,49 @@ func (p *Problem) wan() (*plan.Plan, error) {
 		}
 		local = append(local, l)
 	}
-	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net)})
+	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: blind})
+}
+
+// blind says of which links between clusters nobody has measured what several flows get, nor read the line.
+func (p *Problem) blind(net *plan.Network) []bool {
+	n, pools := p.Snapshot.N(), net.Pools()
+	blind := make([]bool, pools*pools)
+	for k := range blind {
+		blind[k] = k/pools != k%pools
+	}
+	for i := range n {
+		for j := range n {
+			if e := p.Snapshot.Estimate(i, j); i != j && (e.Has(netmap.FieldCapacity) || e.Has(netmap.FieldLine)) {
+				blind[net.Pool[i]*pools+net.Pool[j]] = false
+			}
+		}
+	}
+	return blind
+}
+
+// likened raises blind links of net to as many times what one flow gets as the link back has, where that
+// is known, and to no more than that link: an agent measures capacities one after the other for
+// minutes, and a link that is taken for one flow's rate meanwhile loses all that it could carry to
+// relays. It reports whether any was raised.
+func likened(net *plan.Network, blind []bool) (raised bool) {
+	n, pools := len(net.Hosts), net.Pools()
+	flow := make([]netmap.BytesPerSec, pools*pools)
+	for i := range n {
+		for j := range n {
+			k := net.Pool[i]*pools + net.Pool[j]
+			flow[k] = max(flow[k], net.Ceiling[i*n+j])
+		}
+	}
+	for k := range blind {
+		back := k%pools*pools + k/pools
+		if !blind[k] || blind[back] || flow[back] <= 0 {
+			continue
+		}
+		if like := min(flow[k]*net.Pipe[back]/flow[back], net.Pipe[back]); like > net.Pipe[k] {
+			net.Pipe[k], raised = like, true
+		}
+	}
+	return raised
 }
 
 // lines returns the line rates of the links between clusters, for those of which no pair has a

@@ -9,16 +9,31 @@
 // Place in the flow: snapshot, clusters → plan.Network, bounds → wan → planner, engine. The
 // package is pure.
 //
-// # The parts
+// # Bridges
+//
+// Over each link a few pairs of hosts carry everything, for as long as there is anything: a block goes from its
+// origin over a bridge, and from its far end to where it is wanted. The engine then
+// has few connections that go on, whose windows have found their rate, and no host waits for news of another. Blocks are
+// cut into pieces where a path or a bridge has got its share, so that all bridges of a link
+// end together.
+//
+//	bridges.go  which pairs of hosts carry a link
+//	pour.go     which piece of which block takes which path and bridge
+//	stream.go   what that comes to, and the transfers
+//	local.go    what stays in a pool
+//
+// # Turns
+//
+// Where hosts would forward more than they may, or their ports would hold up the links, each block goes by itself, and
+// blocks take turns on a link:
 //
 //	route.go  which block takes which path, and over which hosts of the pools on its way
 //	order.go  in which order the blocks of a link cross it
 //	lanes.go  how many cross at a time, and which of them wait for which
-//	local.go  what stays in a pool
 //
 // # What an edge means here
 //
-// After holds the transfer that brings the block to its relay (data), and the transfer before
+// After holds the transfer that brings the block to its relay (data), and where blocks take turns the transfer before
 // it on the same lane of the link. A lane is one of the transfers that a link carries at a
 // time: the next one starts when the data of the one before have left its source
 // ([plan.SyncSender]). Both start in the same pool, so the news is quick, and what is still

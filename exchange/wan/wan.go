@@ -29,6 +29,9 @@ type Options struct {
 	// flows get together. They count for the number of transfers at a time only. Nil, and 0, mean that
 	// the network knows best.
 	Lines []netmap.BytesPerSec
+	// Blind are P×P, [from*P+to]: links of which nobody knows what several flows get. There a bridge may be
+	// all that one flow gets, so they have twice as many. Nil means that all is known.
+	Blind []bool
 }
 
 const defaultTransit = 256 << 20
@@ -59,8 +62,20 @@ func alltoall(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.Alltoall
 	if pools := net.Pools(); opts.Lines != nil && len(opts.Lines) != pools*pools {
 		return nil, fmt.Errorf("%d rates of lines between %d pools", len(opts.Lines), pools)
 	}
+	if pools := net.Pools(); opts.Blind != nil && len(opts.Blind) != pools*pools {
+		return nil, fmt.Errorf("%d links that may be blind between %d pools", len(opts.Blind), pools)
+	}
 	if opts.Transit == 0 {
 		opts.Transit = defaultTransit
+	}
+	if s := newScheduler(net, sizes, opts); bounds.Routing != nil {
+		if streams, ok := s.bridged(bounds); ok {
+			s.streamed(p, streams)
+			if err := s.addLocal(p, local); err != nil {
+				return nil, err
+			}
+			return p, p.Check()
+		}
 	}
 	s, err := laidOut(net, sizes, bounds, opts)
 	if err != nil {

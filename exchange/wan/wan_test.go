@@ -174,7 +174,7 @@ func TestTransit(t *testing.T) {
 		held := make([]int64, len(n.Hosts))
 		for _, tr := range p.Transfers {
 			for _, b := range tr.Blocks {
-				if b.Dest != tr.Dst {
+				if n.Pool[b.Dest] != n.Pool[tr.Dst] && n.Pool[b.Origin] != n.Pool[tr.Dst] {
 					held[tr.Dst] += p.Size(b)
 					all += p.Size(b)
 				}
@@ -273,7 +273,7 @@ func TestLocalPlans(t *testing.T) {
 	}
 }
 
-// TestLanes: a link carries as many transfers at a time as fill it.
+// TestLanes: where blocks take turns, a link carries as many at a time as fill it.
 func TestLanes(t *testing.T) {
 	n := grown(randomGrid(rand.New(rand.NewPCG(6, 75)), 2, 1), 8)
 	for i := range n.Pipe {
@@ -288,7 +288,7 @@ func TestLanes(t *testing.T) {
 		}
 	}
 	free := func(lines netmap.BytesPerSec) (k int) {
-		p, _ := made(t, 6, n, plan.AlltoallSizes{Uniform: 1 << 16}, nil, Options{Lines: slices.Repeat([]netmap.BytesPerSec{lines}, 4)})
+		p, _ := made(t, 6, n, plan.AlltoallSizes{Uniform: 1 << 16}, nil, Options{Transit: 1, Lines: slices.Repeat([]netmap.BytesPerSec{lines}, 4)})
 		for _, tr := range p.Transfers {
 			if n.Pool[tr.Src] == 0 && n.Pool[tr.Dst] == 1 && len(tr.After) == 0 {
 				k++

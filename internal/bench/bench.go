@@ -177,7 +177,7 @@ func (b *run) verify(res *client.Result, size int64) *wrongBlock {
 func (b *run) observe(r *apiv1.Report, took time.Duration) observation {
 	o := observation{
 		Seconds: took.Seconds(), Agent: r.GetSeconds(), Algorithm: r.GetAlgorithm(),
-		Bound: r.GetBoundSeconds(), Predicted: r.GetPredictedSeconds(),
+		Bound: r.GetBoundSeconds(), Direct: r.GetDirectBoundSeconds(), Predicted: r.GetPredictedSeconds(),
 	}
 	if slices.Index(b.hosts, b.hosts[b.Rank]) != b.Rank {
 		return o

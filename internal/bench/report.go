@@ -31,6 +31,8 @@ type Size struct {
 	// iteration has a bound.
 	Bound float64 `json:"bound_seconds"`
 	Ratio float64 `json:"bound_ratio"`
+	// Direct is the mean of the iterations' direct bounds, over those that have one; 0 where none has.
+	Direct float64 `json:"direct_bound_seconds,omitempty"`
 	// Mbps is what each rank receives from the others, Bytes×(ranks−1), over Mean, Mbit/s.
 	Mbps       float64     `json:"bus_mbps"`
 	WAN        []Crossing  `json:"wan"` // mean of the iterations
@@ -41,7 +43,8 @@ type Size struct {
 type Iteration struct {
 	Seconds   float64    `json:"seconds"` // of the slowest rank
 	Algorithm string     `json:"algorithm"`
-	Bound     float64    `json:"bound_seconds"` // by the agents' map; 0 where unknown
+	Bound     float64    `json:"bound_seconds"`                  // by the agents' map; 0 where unknown
+	Direct    float64    `json:"direct_bound_seconds,omitempty"` // of an alltoall across sites, without relays
 	Predicted float64    `json:"predicted_seconds"`
 	WAN       []Crossing `json:"wan"`
 	// By rank: of the call, by the rank's own clock, and from the group's start to the rank's
@@ -59,7 +62,7 @@ type Crossing struct {
 
 // iteration makes an iteration of what the ranks saw.
 func (b *run) iteration(seen []observation) Iteration {
-	it := Iteration{Algorithm: seen[0].Algorithm, Bound: seen[0].Bound, Predicted: seen[0].Predicted, WAN: []Crossing{}}
+	it := Iteration{Algorithm: seen[0].Algorithm, Bound: seen[0].Bound, Direct: seen[0].Direct, Predicted: seen[0].Predicted, WAN: []Crossing{}}
 	for r, o := range seen {
 		it.Seconds = max(it.Seconds, o.Seconds)
 		it.RankSeconds = append(it.RankSeconds, o.Seconds)
@@ -89,13 +92,17 @@ func (s *Size) summarise(ranks int) {
 	s.Min, s.WAN = math.Inf(1), []Crossing{}
 	n := float64(len(s.Iterations))
 	var names []string
-	bounds := 0.0
+	bounds, directs := 0.0, 0.0
 	for _, it := range s.Iterations {
 		s.Mean += it.Seconds / n
 		s.Min, s.Max = min(s.Min, it.Seconds), max(s.Max, it.Seconds)
 		if it.Bound > 0 {
 			s.Bound += it.Bound
 			bounds++
+		}
+		if it.Direct > 0 {
+			s.Direct += it.Direct
+			directs++
 		}
 		if !slices.Contains(names, it.Algorithm) {
 			names = append(names, it.Algorithm)
@@ -108,6 +115,9 @@ func (s *Size) summarise(ranks int) {
 	if bounds > 0 {
 		s.Bound /= bounds
 		s.Ratio = s.Mean / s.Bound
+	}
+	if directs > 0 {
+		s.Direct /= directs
 	}
 	if s.Mean > 0 {
 		s.Mbps = 8 * float64(s.Bytes) * float64(ranks-1) / s.Mean / 1e6

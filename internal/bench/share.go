@@ -25,6 +25,7 @@ type observation struct {
 	Seconds   float64 `json:"s"`           // of the call, by the rank's clock
 	Agent     float64 `json:"a"`           // from the group's start to the rank's completion, by its agent's clock
 	Bound     float64 `json:"b,omitempty"` // 0 where unknown
+	Direct    float64 `json:"d,omitempty"` // without relays; 0 where there is none
 	Predicted float64 `json:"p,omitempty"`
 	Algorithm string  `json:"alg"`
 	// Sent counts the payload that the rank's host sent to the hosts of each other site. Only

@@ -27,6 +27,9 @@ type Config struct {
 	Seed uint64
 	// RealTime is set outside a synctest bubble.
 	RealTime bool
+	// PathMTU lets agents look for the largest packet of each path, as over the kernel's sockets:
+	// see [gridnet.DontFragment].
+	PathMTU bool
 	// Network changes the emulation before it starts. Nil changes nothing.
 	Network func(*gridnet.Config)
 	// Agent changes the options of an agent before it starts. Nil changes nothing.
@@ -92,7 +95,7 @@ func (g *Grid) start() error {
 		if err != nil {
 			return err
 		}
-		conn, err := g.Net.Listen(h.Name)
+		conn, err := g.listen(h.Name)
 		if err != nil {
 			return err
 		}
@@ -120,13 +123,25 @@ func (g *Grid) start() error {
 	return nil
 }
 
+// listen opens a socket of an agent on host.
+func (g *Grid) listen(host string) (net.PacketConn, error) {
+	conn, err := g.Net.Listen(host)
+	if err != nil {
+		return nil, err
+	}
+	if g.cfg.PathMTU {
+		return gridnet.NewDontFragment(conn), nil
+	}
+	return conn, nil
+}
+
 // run starts the agent of host i.
 func (g *Grid) run(i int, id *identity.Identity, conn net.PacketConn, seed string) error {
 	h := &g.Hosts[i]
 	h.api = newMemListener()
 	opts := agent.Options{
 		Identity: id, Conn: conn, API: h.api,
-		OpenSocket: func() (net.PacketConn, error) { return g.Net.Listen(h.Name) },
+		OpenSocket: func() (net.PacketConn, error) { return g.listen(h.Name) },
 		Log:        g.cfg.Log.With("host", h.Name),
 	}
 	if i > 0 {

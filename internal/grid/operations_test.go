@@ -4,64 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/client"
 	"github.com/gridagent/gridagent/internal/grid/gridtest"
 )
-
-// A timed is one rank's call in a series: when it was made, and when it returned.
-type timed struct{ called, returned time.Time }
-
-// series has a rank on every host call do again and again, and returns how long each round took
-// from the last call to the last return.
-func series(c *gridtest.Cluster, job string, rounds int, do func(ctx context.Context, r *client.Rank) error) []time.Duration {
-	c.T.Helper()
-	calls := make([][]timed, len(c.Hosts))
-	var wg sync.WaitGroup
-	for rank := range c.Hosts {
-		wg.Go(func() {
-			cl := c.Client(rank)
-			defer cl.Close()
-			r, err := cl.Join(c.Ctx, job, rank, len(c.Hosts))
-			if err != nil {
-				c.T.Errorf("rank %d: %v", rank, err)
-				return
-			}
-			defer r.Close()
-			for i := range rounds {
-				time.Sleep(time.Second) // so that nobody is late because of the round before
-				t := timed{called: time.Now()}
-				if err := do(c.Ctx, r); err != nil {
-					c.T.Errorf("rank %d, round %d: %v", rank, i, err)
-					return
-				}
-				t.returned = time.Now()
-				calls[rank] = append(calls[rank], t)
-			}
-		})
-	}
-	wg.Wait()
-	if c.T.Failed() {
-		c.T.FailNow()
-	}
-	took := make([]time.Duration, rounds)
-	for i := range took {
-		var last, end time.Time
-		for _, of := range calls {
-			if of[i].called.After(last) {
-				last = of[i].called
-			}
-			if of[i].returned.After(end) {
-				end = of[i].returned
-			}
-		}
-		took[i] = end.Sub(last)
-	}
-	return took
-}
 
 // TestDelays counts the one-way delays of small operations: between sites one, the longest that
 // there is, from the first operation of a group on; inside a site two. Probes are in the way of
@@ -78,7 +26,7 @@ func TestDelays(t *testing.T) {
 		gridtest.Run(t, gridtest.Config{Grid: gridtest.Sites(t, "10Mbps", "40ms", tc.hosts...), Seed: 5}, func(c *gridtest.Cluster) {
 			for _, op := range small {
 				name := op.name
-				took := series(c, name, 7, op.do)
+				took := c.Series(name, c.EachHost(), 7, time.Second, func(ctx context.Context, r *client.Rank, _ int) error { return op.do(ctx, r) })
 				c.T.Logf("%d sites, %s: %v, bound %v", len(tc.hosts), name, took, tc.bound)
 				slices.Sort(took)
 				if took[0] < tc.bound-near || took[0] > tc.bound*6/5+time.Millisecond {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"testing"
 	"time"
 
@@ -73,10 +74,11 @@ type node struct {
 
 func newNode(t testing.TB, n *gridnet.Network, host string, conf *tls.Config) *node {
 	t.Helper()
-	c, err := n.Listen(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return newNodeOn(t, gridtest.Listen(t, n, host), conf)
+}
+
+func newNodeOn(t testing.TB, c net.PacketConn, conf *tls.Config) *node {
+	t.Helper()
 	tr := &quic.Transport{Conn: c}
 	ln, err := tr.Listen(conf, quicConfig())
 	if err != nil {
@@ -148,8 +150,8 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 // One connection fills links of the papers' rates at 50 ms: the goodput is the rate less
-// the headers. quic-go sends datagrams of 1280 bytes here (it finds no larger MTU without a
-// kernel socket); 31 of them and 28 of IP and UDP are not payload: 0.955 of the rate.
+// the headers. quic-go sends datagrams of 1280 bytes here (it looks for no larger MTU over a
+// bare Conn); 31 of them and 28 of IP and UDP are not payload: 0.955 of the rate.
 func TestQUICGoodput(t *testing.T) {
 	for _, tc := range []struct {
 		mbps float64

@@ -20,11 +20,13 @@ const (
 	Best     Row = "best"     // never slower than the best baseline
 	Fall     Row = "fall"     // a WAN link falls in mid-exchange
 	Pair     Row = "pair"     // one host pair, lanes chosen by the agent
+	Lanes    Row = "lanes"    // one host pair, their number held fixed
 	Small    Row = "small"    // 8 bytes
+	Groups   Row = "groups"   // many groups at once
 	Loopback Row = "loopback" // CPU time of one pair, in real time
 )
 
-var order = []Row{Shared, Held, Loss, Totals, Switches, Best, Fall, Pair, Small, Loopback}
+var order = []Row{Shared, Held, Loss, Totals, Switches, Best, Fall, Pair, Lanes, Small, Groups, Loopback}
 
 // titles say what the rows are.
 var titles = map[Row]string{
@@ -36,7 +38,9 @@ var titles = map[Row]string{
 	Best:     "beside the best baseline, two European sites and one site alone",
 	Fall:     "a WAN link falls to a quarter in mid-exchange",
 	Pair:     "one host pair, round trip 100 ms, lanes chosen by the agent",
-	Small:    "allgather of 8 bytes",
+	Lanes:    "one host pair, round trip 100 ms, engines alone, so many lanes",
+	Small:    "operations of 8 bytes",
+	Groups:   "many groups at once, each an allgather over all hosts",
 	Loopback: "one pair over loopback, in real time: CPU time beside a bare loop over the same library",
 }
 
@@ -97,8 +101,11 @@ type Reading struct {
 	Makespans []float64 `json:"makespans_s,omitempty"`
 	Bound     float64   `json:"bound_s,omitempty"`
 	Relayed   float64   `json:"relayed_bound_s,omitempty"`
-	Predicted float64   `json:"predicted_s,omitempty"` // by the agents, of the last run
-	Algorithm string    `json:"algorithm,omitempty"`   // of the last run
+	// Predicted is what the planner expected of each run, of the first without experience, and Elapsed what that speaks of: the time
+	// from the instant at which all hosts begin to the last one's end.
+	Predicted []float64 `json:"predicted_s,omitempty"`
+	Elapsed   []float64 `json:"elapsed_s,omitempty"`
+	Algorithm string    `json:"algorithm,omitempty"` // of the last run
 	Lost      []int     `json:"lost_packets,omitempty"`
 	Note      string    `json:"note,omitempty"`
 	Failed    string    `json:"failed,omitempty"`

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
@@ -59,16 +61,21 @@ var cellsOf = map[Row]func() []Cell{
 	},
 	Switches: func() (cells []Cell) {
 		for _, network := range []string{oneSwitch, chain, star} {
-			for _, n := range []int64{16 * kib, 64 * kib, 256 * kib} {
-				limit := 1.10
-				if n < 64*kib {
-					limit = 0
+			for _, rate := range []string{"", gigabit} {
+				for _, n := range []int64{16 * kib, 64 * kib, 256 * kib} {
+					limit, runs := 1.10, 2
+					if n < 64*kib {
+						limit = 0
+					}
+					if rate == gigabit { // the first run's windows begin below a bandwidth-delay product; agents' connections are kept
+						runs = 3
+					}
+					cells = append(cells, Cell{Collective: plan.Allgather, Network: network + rate, Size: n, Runs: runs, Limit: limit})
+					if limit > 0 {
+						limit = 1 / 0.9
+					}
+					cells = append(cells, Cell{Collective: plan.Alltoall, Network: network + rate, Size: n, Runs: runs, Limit: limit})
 				}
-				cells = append(cells, Cell{Collective: plan.Allgather, Network: network, Size: n, Runs: 2, Limit: limit})
-				if limit > 0 {
-					limit = 1 / 0.9
-				}
-				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: n, Runs: 2, Limit: limit})
 			}
 		}
 		return cells
@@ -76,7 +83,7 @@ var cellsOf = map[Row]func() []Cell{
 	Best: func() (cells []Cell) {
 		for _, network := range baselines {
 			for n := int64(kib); n <= 4*mib; n *= 4 {
-				cells = append(cells, Cell{Collective: plan.Allgather, Network: network, Size: n, Settle: time.Minute, Runs: 2, Limit: 1})
+				cells = append(cells, Cell{Collective: plan.Allgather, Network: network, Size: n, Settle: time.Minute, Runs: 1 + runs(n), Limit: 1})
 			}
 		}
 		return cells
@@ -100,10 +107,29 @@ var cellsOf = map[Row]func() []Cell{
 			{Collective: plan.Allgather, Network: "tcp", Size: 64 * mib, Runs: 8, Limit: 1.3},
 		}
 	},
-	Small: func() []Cell {
+	Lanes: func() (cells []Cell) {
+		for _, c := range []Cell{
+			{Network: "20Mbps-0%", Size: 22 * mib}, {Network: "20Mbps-1%", Size: 22 * mib},
+			{Network: "200Mbps-0%", Size: 100 * mib}, {Network: "200Mbps-0.1%", Size: 100 * mib},
+		} {
+			for _, n := range []int{1, 2, 4, 8, 16} {
+				cells = append(cells, Cell{Collective: plan.Allgather, Network: fmt.Sprintf("%s-%dlanes", c.Network, n), Size: c.Size, Runs: 1})
+			}
+		}
+		return cells
+	},
+	Small: func() (cells []Cell) {
+		for _, network := range []string{sharedGrid, "paper-1site-nth", sharedGrid + thinned} {
+			for _, op := range []plan.Collective{plan.Allgather, plan.Alltoall, group.Broadcast, group.Barrier} {
+				cells = append(cells, Cell{Collective: op, Network: network, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2})
+			}
+		}
+		return cells
+	},
+	Groups: func() []Cell {
 		return []Cell{
-			{Collective: plan.Allgather, Network: sharedGrid, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2},
-			{Collective: plan.Allgather, Network: "paper-1site-nth", Size: 8, Settle: time.Minute, Runs: 5, Limit: 2},
+			{Collective: plan.Allgather, Network: "paper-2site-europe", Size: 16 * kib, Settle: 2 * time.Minute, Runs: 12, Limit: 1.25},
+			{Collective: plan.Allgather, Network: sharedGrid, Size: 16 * kib, Settle: 2 * time.Minute, Runs: 12, Limit: 1.25},
 		}
 	},
 }

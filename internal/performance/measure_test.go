@@ -21,7 +21,7 @@ func measure(t *testing.T, c Cell) Reading {
 	r := Reading{Cell: c}
 	how := map[Row]func(*testing.T, *Reading){
 		Shared: measureExchange, Held: measureExchange, Loss: measureExchange, Totals: measureExchange,
-		Switches: measureSwitches, Best: measureBest, Fall: measureFall, Pair: measurePair, Small: measureSmall,
+		Switches: measureSwitches, Best: measureBest, Fall: measureFall, Pair: measurePair, Lanes: measureLanes, Small: measureSmall, Groups: measureGroups,
 		Loopback: measureLoopback,
 	}[c.Row]
 	if how == nil {

@@ -55,7 +55,7 @@ type line struct {
 	ok      bool
 }
 
-var head = []string{"operation", "network", "block", "what", "measured", "bound", "", "makespan", "least", "predicted", "algorithm", "packets lost"}
+var head = []string{"operation", "network", "block", "what", "measured", "bound", "", "makespan", "least", "predicted / achieved", "algorithm", "packets lost"}
 
 // lines returns the lines of readings, in their order.
 func lines(readings []Reading) []line {
@@ -63,7 +63,7 @@ func lines(readings []Reading) []line {
 	for _, r := range readings {
 		c := r.Cell
 		first := []string{string(c.Collective), c.Network, size(c.Size)}
-		rest := []string{times(r.Makespans), seconds(r.Bound), seconds(r.Predicted), r.Algorithm, strings.Trim(fmt.Sprint(r.Lost), "[]")}
+		rest := []string{times(r.Makespans), seconds(r.Bound), accuracy(r.Predicted, r.Elapsed), r.Algorithm, strings.Trim(fmt.Sprint(r.Lost), "[]")}
 		if r.Failed != "" {
 			all = append(all, line{c, append(append(first, r.Failed, "-", "-", "NOT"), rest...), false})
 			continue
@@ -90,6 +90,20 @@ func seconds(s float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3g s", s)
+}
+
+// accuracy returns predicted over elapsed of each run.
+func accuracy(predicted, elapsed []float64) string {
+	var s []string
+	for i := range min(len(predicted), len(elapsed)) {
+		if predicted[i] > 0 && elapsed[i] > 0 {
+			s = append(s, fmt.Sprintf("%.2f", predicted[i]/elapsed[i]))
+		}
+	}
+	if s == nil {
+		return "-"
+	}
+	return strings.Join(s, " ")
 }
 
 func times(all []float64) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
-// payload is the share of a full packet's IP bytes that are a stream's.
+// payload is the share of the IP bytes of a packet of 1,280 bytes, with which connections begin, that are a stream's.
 const payload = 1248.0 / 1308
 
 // The seconds of an exchange that count.

@@ -6,3 +6,9 @@ const (
 	star      = "aapc-conf-b"
 	chain     = "aapc-conf-c"
 )
+
+// gigabit behind the name of a tree says that its links have 1 Gbit/s, and not what its file says.
+const gigabit = "-1Gbps"
+
+// thinned behind the name of a grid says that only every other host has a rank.
+const thinned = "-half"

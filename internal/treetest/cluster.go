@@ -27,6 +27,9 @@ type Config struct {
 	// Path is what engines believe of the way between two hosts, see [exchange.Config]. Nil
 	// means nothing, which is what agents say of a round trip below 2 ms.
 	Path func(from, to string) exchange.Path
+	// Lanes is over how many lanes every host sends to every other, each lane but the first from a socket of
+	// its own. Zero leaves it to the engines.
+	Lanes int
 }
 
 // A Cluster is an engine on every host of a network, all connected with one another.
@@ -47,7 +50,7 @@ func Run(t *testing.T, cfg Config, f func(c *Cluster)) {
 			hosts = append(hosts, s.Hosts...)
 		}
 		c := &Cluster{net: n, t: t, engines: make(map[string]*exchange.Engine)}
-		stop := c.start(hosts, cfg.Path)
+		stop := c.start(hosts, cfg)
 		defer stop()
 		c.connect(hosts)
 		f(c)
@@ -56,7 +59,7 @@ func Run(t *testing.T, cfg Config, f func(c *Cluster)) {
 
 // start starts an endpoint and an engine on every host. The function that it returns ends
 // them and waits for that.
-func (c *Cluster) start(hosts []string, path func(from, to string) exchange.Path) (stop func()) {
+func (c *Cluster) start(hosts []string, cfg Config) (stop func()) {
 	var endpoints []*lane.Endpoint
 	fail := func(err error) {
 		for _, ep := range endpoints {
@@ -79,14 +82,18 @@ func (c *Cluster) start(hosts []string, path func(from, to string) exchange.Path
 		addrs[h] = conn.LocalAddr()
 		ep, err := lane.New(lane.Config{
 			Conn: conn, Credentials: cred,
-			Resolve: func(name string) (net.Addr, bool) { a, ok := addrs[name]; return a, ok },
+			Resolve:    func(name string) (net.Addr, bool) { a, ok := addrs[name]; return a, ok },
+			OpenSocket: func() (net.PacketConn, error) { return c.net.Listen(h) },
 		})
 		if err != nil {
 			fail(err)
 		}
 		engine := exchange.Config{Self: h, Open: exchange.OpenOver(ep)}
-		if path != nil {
-			engine.Path = func(to string) exchange.Path { return path(h, to) }
+		if cfg.Path != nil {
+			engine.Path = func(to string) exchange.Path { return cfg.Path(h, to) }
+		}
+		if cfg.Lanes > 0 {
+			engine.Lanes = func(string) int { return cfg.Lanes }
 		}
 		if c.engines[h], err = exchange.New(engine); err != nil {
 			fail(err)

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +16,10 @@ import (
 	"github.com/gridagent/gridagent/exchange/shuffle"
 )
 
-var syncTable = flag.String("treetest.sync-table", "", "file that TestSyncTable puts its table into, between the marks of docs/switches.md")
+var (
+	syncTable = flag.String("treetest.sync-table", "", "file that TestSyncTable puts its table into, between the marks of docs/switches.md")
+	syncRows  = flag.String("treetest.sync-rows", "", "regular expression; TestSyncTable measures the rows that begin so, and keeps the others")
+)
 
 // TestLAN holds the choices inside a LAN to the bound, and to losing nothing where the ports of switches hold 48
 // packets. Headers and acknowledgements alone make 1.07 to 1.08 of 1.
@@ -70,12 +75,27 @@ func TestSyncTable(t *testing.T) {
 			return shuffle.Synchronous(topo.Hosts(), s)
 		}},
 	}
-	var b strings.Builder
-	fmt.Fprint(&b, "| switches | ports hold | block |")
+	head := "| switches | ports hold | block |"
 	for _, s := range schemes {
-		fmt.Fprintf(&b, " %s |", s.name)
+		head += " " + s.name + " |"
 	}
-	fmt.Fprint(&b, "\n|---|---:|---:|"+strings.Repeat("---:|", len(schemes))+"\n")
+	rows := []string{head, "|---|---:|---:|" + strings.Repeat("---:|", len(schemes))}
+	only, err := regexp.Compile(*syncRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(*syncTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type todo struct {
+		row   int
+		name  string
+		topo  *plan.Topology
+		size  int64
+		queue int
+	}
+	var todos []todo
 	for _, network := range []struct{ file, name string }{
 		{"aapc-conf-a", "one, 24 hosts"}, {"aapc-conf-b", "four in a star, 32 hosts"}, {"aapc-conf-c", "four in a line, 32 hosts"},
 	} {
@@ -86,26 +106,40 @@ func TestSyncTable(t *testing.T) {
 		}
 		for _, size := range []int64{64 << 10, 16 << 10, 4 << 10, 1 << 10} {
 			for _, queue := range []int{48, 256} {
-				fmt.Fprintf(&b, "| %s | %d packets | %d KiB |", network.name, queue, size>>10)
-				for _, s := range schemes {
-					p, err := s.make(topo, plan.AlltoallSizes{Uniform: size})
-					if err != nil {
-						t.Fatal(err)
+				name := fmt.Sprintf("| %s | %d packets | %d KiB |", network.name, queue, size>>10)
+				row := ""
+				for line := range strings.Lines(string(old)) {
+					if strings.HasPrefix(line, name) {
+						row = strings.TrimSpace(line)
 					}
-					// A cluster for each: windows that have met losses are not another scheme's.
-					LAN{Topology: topo, PortQueue: queue}.Measure(t, 1, []*plan.Plan{p}, func(r Reading) {
-						fmt.Fprintf(&b, " %.2f", r.Ratio())
-						if r.Dropped > 0 {
-							fmt.Fprintf(&b, " (%d lost)", r.Dropped)
-						}
-						fmt.Fprint(&b, " |")
-					})
 				}
-				fmt.Fprintln(&b)
-				if err := replaceTable(*syncTable, b.String()); err != nil { // row by row: all take minutes
-					t.Fatal(err)
+				if only.MatchString(name) {
+					todos = append(todos, todo{len(rows), name, topo, size, queue})
 				}
+				rows = append(rows, row)
 			}
+		}
+	}
+	for _, d := range todos {
+		row := d.name
+		for _, s := range schemes {
+			p, err := s.make(d.topo, plan.AlltoallSizes{Uniform: d.size})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A cluster for each: windows that have met losses are not another scheme's.
+			LAN{Topology: d.topo, PortQueue: d.queue}.Measure(t, 1, []*plan.Plan{p}, func(r Reading) {
+				row += fmt.Sprintf(" %.2f", r.Ratio())
+				if r.Dropped > 0 {
+					row += fmt.Sprintf(" (%d lost)", r.Dropped)
+				}
+				row += " |"
+			})
+		}
+		rows[d.row] = row
+		measured := slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return row == "" })
+		if err := replaceTable(*syncTable, strings.Join(measured, "\n")+"\n"); err != nil { // row by row: all take minutes
+			t.Fatal(err)
 		}
 	}
 }

@@ -24,9 +24,9 @@ const (
 	maxSignature  = 256
 )
 
-// The first byte of a batch. It differs from those of the unsigned deltas and digests (1, 2)
-// of earlier releases: both sides refuse what they do not know.
-const batchForm = 3
+// The first byte of a batch. It differs from those of earlier forms: 1 and 2 were unsigned deltas and digests, 3 did not say what a
+// loss was counted over. Both sides refuse what they do not know.
+const batchForm = 4
 
 // A batch is what a reporter publishes at one time: entries with one version, signed
 // together. It never changes: relays pass on the bytes that the reporter has signed.
@@ -35,11 +35,12 @@ const batchForm = 3
 // the one whose version is prev, so that a relay cannot leave one out in between. What is
 // kept of a reporter is its last full batch and those after it.
 //
-//	batch = 3 reporter version version-prev { entry-count entry }   version-prev is 0: full,
+//	batch = 4 reporter version version-prev { entry-count entry }   version-prev is 0: full,
 //	        [credential]                                            and a credential follows
 //	entry = shared rest kind body      name = the first shared bytes of the name before, rest
 //	body  = source<<9|known version-measured(zigzag) { one varint for each known field, in the
 //	        order of the bits } [ spread readings, if bandwidth ]   kinds 0 (sent), 1 (received)
+//	        [ packets it was counted over, if loss ]
 //	      | length bytes                                            kind 2: a LogP model
 //
 // Rates are in B/s, delays in ns, loss in 1e-9, spread in 1e-4, versions in µs.

@@ -21,6 +21,9 @@ func appendEstimate(dst []byte, v Version, e Estimate) []byte {
 		dst = binary.AppendUvarint(dst, uint64(e.Spread*spreadUnit+0.5))
 		dst = binary.AppendUvarint(dst, uint64(e.Readings))
 	}
+	if e.Has(FieldLoss) {
+		dst = binary.AppendUvarint(dst, uint64(e.LossOf))
+	}
 	return dst
 }
 
@@ -42,6 +45,9 @@ func (r *wireReader) estimate(v Version) (e Estimate) {
 	if e.Has(FieldBandwidth) {
 		e.Spread = float64(r.number(math.MaxUint32)) / spreadUnit
 		e.Readings = int(r.number(math.MaxUint16))
+	}
+	if e.Has(FieldLoss) {
+		e.LossOf = int(r.number(math.MaxUint32 >> 1))
 	}
 	// The same belief has one form: no source without a bandwidth.
 	return e.clean()

@@ -79,6 +79,7 @@ type Estimate struct {
 	Capacity     BytesPerSec   // what many flows get together
 	Lanes        int           // flows that reach Capacity
 	Loss         float64       // share of packets lost, 0 … 1
+	LossOf       int           // packets that Loss was counted over, at most MaxLossOf; 0: not known
 	Gap          time.Duration // g: least time between two message starts (LogP)
 	SendOverhead time.Duration // os: the sender's processor is busy this long (LogP)
 

@@ -72,6 +72,8 @@ func TestCheckQuotesTheValue(t *testing.T) {
 		{"source 9", func(e *Estimate) { e.Source = 9 }},
 		{"variation -1ns", func(e *Estimate) { e.Variation = -1 }},
 		{"256 readings", func(e *Estimate) { e.Readings = 256 }},
+		{"loss of 16777217 packets", func(e *Estimate) { e.LossOf = MaxLossOf + 1 }},
+		{"loss of -1 packets", func(e *Estimate) { e.LossOf = -1 }},
 		{"field in 0x200", func(e *Estimate) { e.Known = fieldEnd }},
 	} {
 		e := good
@@ -92,6 +94,7 @@ func randomEstimate(rng *rand.Rand) Estimate {
 		Line:         1 + BytesPerSec(rng.Float64()*1e9),
 		Lanes:        1 + rng.IntN(MaxLanes),
 		Loss:         rng.Float64(),
+		LossOf:       rng.IntN(MaxLossOf + 1),
 		Gap:          time.Duration(rng.Int64N(1e9)),
 		SendOverhead: time.Duration(rng.Int64N(1e6)),
 		Variation:    time.Duration(rng.Int64N(1e9)),

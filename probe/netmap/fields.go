@@ -13,6 +13,7 @@ const (
 	MaxLatency              = 60 * time.Second
 	MaxLanes                = 1 << 16
 	MaxReadings             = 255 // more readings are no more certain; counters stop here
+	MaxLossOf               = 1 << 24
 )
 
 // Check reports the first value of e that no network can have, quoting it. It looks only
@@ -48,6 +49,9 @@ func (e Estimate) Check() error {
 	if e.Has(FieldLoss) && !(e.Loss >= 0 && e.Loss <= 1) {
 		return fmt.Errorf("loss %v is not in 0 … 1", e.Loss)
 	}
+	if e.LossOf < 0 || e.LossOf > MaxLossOf {
+		return fmt.Errorf("loss of %d packets is not in 0 … %d", e.LossOf, MaxLossOf)
+	}
 	if e.Has(FieldLanes) && (e.Lanes < 1 || e.Lanes > MaxLanes) {
 		return fmt.Errorf("%d lanes is not in 1 … %d", e.Lanes, MaxLanes)
 	}
@@ -78,7 +82,7 @@ func (e Estimate) clean() Estimate {
 		e.Lanes = 0
 	}
 	if !e.Has(FieldLoss) {
-		e.Loss = 0
+		e.Loss, e.LossOf = 0, 0
 	}
 	if !e.Has(FieldGap) {
 		e.Gap = 0
@@ -111,7 +115,7 @@ func (e Estimate) overlay(o Estimate) Estimate {
 		e.Lanes = o.Lanes
 	}
 	if o.Has(FieldLoss) {
-		e.Loss = o.Loss
+		e.Loss, e.LossOf = o.Loss, o.LossOf
 	}
 	if o.Has(FieldGap) {
 		e.Gap = o.Gap

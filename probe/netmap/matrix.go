@@ -74,6 +74,16 @@ var columns = []column{
 		store: func(e *Estimate, v float64) { e.Loss = v },
 	},
 	{
+		key: "loss_of", whole: true, min: 1, max: MaxLossOf,
+		load: func(e Estimate) float64 {
+			if e.LossOf == 0 {
+				return math.NaN()
+			}
+			return float64(e.LossOf)
+		},
+		store: func(e *Estimate, v float64) { e.LossOf = int(v) },
+	},
+	{
 		key: "spread", max: maxSpread,
 		load: func(e Estimate) float64 {
 			if e.Spread == 0 {

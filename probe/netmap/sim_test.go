@@ -157,7 +157,7 @@ func (g *simGrid) measure(t testing.TB, i int) {
 	e := bandwidthOf(h.truth[p]*(1+0.02*g.rng.NormFloat64()), g.now)
 	e.Known |= FieldLatency | FieldCapacity | FieldLanes | FieldLoss | FieldVariation
 	e.Latency, e.Variation = 10*time.Millisecond+time.Duration(g.rng.Int64N(1e5)), time.Duration(g.rng.Int64N(1e6))
-	e.Capacity, e.Lanes, e.Loss, e.Spread, e.Readings = BytesPerSec(3*h.truth[p])*Mbps, 4, 0.001, 0.05, 12
+	e.Capacity, e.Lanes, e.Loss, e.LossOf, e.Spread, e.Readings = BytesPerSec(3*h.truth[p])*Mbps, 4, 0.001, 50_000, 0.05, 12
 	for _, m := range []*Map{h.m, g.hosts[p].m} {
 		if err := m.Update(h.m.cfg.Self, g.hosts[p].m.cfg.Self, e, g.now); err != nil {
 			t.Fatal(err)

@@ -3614,8 +3614,16 @@ type Report struct {
 	Peers            []*PeerTraffic         `protobuf:"bytes,13,rep,name=peers,proto3" json:"peers,omitempty"`                              // the hosts with which this one exchanged anything, by name
 	PlanReason       string                 `protobuf:"bytes,14,opt,name=plan_reason,json=planReason,proto3" json:"plan_reason,omitempty"`  // why this algorithm; empty where there is nothing to say
 	PlanCached       bool                   `protobuf:"varint,15,opt,name=plan_cached,json=planCached,proto3" json:"plan_cached,omitempty"` // the plan was made for an operation before
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Of an alltoall across sites, whose bound_seconds is that with relays: the least time that a schedule without
+	// relays could take; 0 where there is none, or it is not known.
+	DirectBoundSeconds float64 `protobuf:"fixed64,16,opt,name=direct_bound_seconds,json=directBoundSeconds,proto3" json:"direct_bound_seconds,omitempty"`
+	// Links that fell while the operation ran. Of this host, over all bytes that it sends and receives.
+	Replanned      uint32 `protobuf:"varint,17,opt,name=replanned,proto3" json:"replanned,omitempty"`                                 // how often others took a part of what it had left for a site
+	BytesGiven     uint64 `protobuf:"varint,18,opt,name=bytes_given,json=bytesGiven,proto3" json:"bytes_given,omitempty"`             // that others were to send in its place
+	BytesHelped    uint64 `protobuf:"varint,19,opt,name=bytes_helped,json=bytesHelped,proto3" json:"bytes_helped,omitempty"`          // that it was to send in place of others
+	BytesDuplicate uint64 `protobuf:"varint,20,opt,name=bytes_duplicate,json=bytesDuplicate,proto3" json:"bytes_duplicate,omitempty"` // that arrived another time and were dropped
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -3751,6 +3759,41 @@ func (x *Report) GetPlanCached() bool {
 		return x.PlanCached
 	}
 	return false
+}
+
+func (x *Report) GetDirectBoundSeconds() float64 {
+	if x != nil {
+		return x.DirectBoundSeconds
+	}
+	return 0
+}
+
+func (x *Report) GetReplanned() uint32 {
+	if x != nil {
+		return x.Replanned
+	}
+	return 0
+}
+
+func (x *Report) GetBytesGiven() uint64 {
+	if x != nil {
+		return x.BytesGiven
+	}
+	return 0
+}
+
+func (x *Report) GetBytesHelped() uint64 {
+	if x != nil {
+		return x.BytesHelped
+	}
+	return 0
+}
+
+func (x *Report) GetBytesDuplicate() uint64 {
+	if x != nil {
+		return x.BytesDuplicate
+	}
+	return 0
 }
 
 // What a host exchanged with another in one operation: payload, without headers and without what
@@ -4480,7 +4523,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x17forming_timeout_seconds\x18\x05 \x01(\x01R\x15formingTimeoutSeconds\x12&\n" +
 	"\x04turn\x18\x06 \x01(\v2\x12.gridagent.v1.TurnR\x04turn\"?\n" +
 	"\x0fBarrierResponse\x12,\n" +
-	"\x06report\x18\x01 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xf7\x03\n" +
+	"\x06report\x18\x01 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xb4\x05\n" +
 	"\x06Report\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12#\n" +
@@ -4502,7 +4545,13 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\vplan_reason\x18\x0e \x01(\tR\n" +
 	"planReason\x12\x1f\n" +
 	"\vplan_cached\x18\x0f \x01(\bR\n" +
-	"planCached\"\x8a\x01\n" +
+	"planCached\x120\n" +
+	"\x14direct_bound_seconds\x18\x10 \x01(\x01R\x12directBoundSeconds\x12\x1c\n" +
+	"\treplanned\x18\x11 \x01(\rR\treplanned\x12\x1f\n" +
+	"\vbytes_given\x18\x12 \x01(\x04R\n" +
+	"bytesGiven\x12!\n" +
+	"\fbytes_helped\x18\x13 \x01(\x04R\vbytesHelped\x12'\n" +
+	"\x0fbytes_duplicate\x18\x14 \x01(\x04R\x0ebytesDuplicate\"\x8a\x01\n" +
 	"\vPeerTraffic\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1d\n" +
 	"\n" +

@@ -31,6 +31,8 @@ type Config struct {
 	Limit time.Duration
 	// Agent changes the options of an agent before it starts. Nil changes nothing.
 	Agent func(*agent.Options)
+	// PathMTU is that of [grid.Config].
+	PathMTU bool
 	// Patience is how much wall time the test may take. Zero means 6 min.
 	Patience time.Duration
 	// Early gives the grid to the test without waiting for members and map.
@@ -70,7 +72,7 @@ func run(t *testing.T, cfg Config, dir string, f func(c *Cluster)) {
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), cfg.Limit, fmt.Errorf("the test took over %v of virtual time", cfg.Limit))
 	defer cancel()
-	g, err := grid.Start(ctx, grid.Config{Grid: cfg.Grid, Dir: dir, Seed: cfg.Seed, Agent: cfg.Agent, Log: log()})
+	g, err := grid.Start(ctx, grid.Config{Grid: cfg.Grid, Dir: dir, Seed: cfg.Seed, PathMTU: cfg.PathMTU, Agent: cfg.Agent, Log: log()})
 	if err != nil {
 		t.Fatal(err)
 	}

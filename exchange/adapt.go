@@ -1,0 +1,163 @@
+package exchange
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// How a host notices that its way to a site has fallen, and how much of what it has left others
+// should deliver. Both are pure; relief.go and its neighbours act on them, docs/design/adaptation.md says why.
+
+const (
+	// paceSpan is over how long a rate is taken: shorter, and the swings of flows that share a link look like falls.
+	paceSpan = 1500 * time.Millisecond
+	// paceEvery is how often a way is looked at.
+	paceEvery = 250 * time.Millisecond
+	// paceSlots is how many looks that are.
+	paceSlots = int(paceSpan / paceEvery)
+	// paceLead is how long a way is watched before its rate is believed: flows that have just begun are slow.
+	paceLead = time.Second
+	// fallShare is below which part of what it was a rate counts as fallen. Eight flows on one link differ by a
+	// third over two seconds, all of a site together by a tenth.
+	fallShare = 0.55
+	// suspectShare is below which part a host asks the others of its site.
+	suspectShare = 0.8
+	// leastGain and leastShare are what others must save: less is not worth what is sent twice, nor
+	// beyond what forecasts are good for.
+	leastGain  = time.Second
+	leastShare = 0.2
+)
+
+// A pace is what a way carries now and what it carried before, by looks at regular times.
+type pace struct {
+	slots  [paceSlots]int64 // bytes of the last looks at which there was something to send all the time
+	n      int              // looks in slots
+	next   int
+	before int64 // bytes of earlier ones
+	looks  int   // how many
+	got    int64 // at the last look
+	begun  bool
+	early  int // looks since the first that are not counted
+}
+
+// look notes that got bytes have been answered in all, and whether there was something to send.
+func (p *pace) look(got int64, busy bool) {
+	d := got - p.got
+	p.got = got
+	if !p.begun || !busy || d < 0 {
+		p.begun = p.begun || busy
+		p.n = 0 // a rate is of one stretch
+		return
+	}
+	if p.early < int(paceLead/paceEvery) {
+		p.early++
+		return
+	}
+	if p.n == paceSlots {
+		if !p.suspect() { // what it fell from stays what is compared with
+			p.before += p.slots[p.next]
+			p.looks++
+		}
+	} else {
+		p.n++
+	}
+	p.slots[p.next] = d
+	p.next = (p.next + 1) % paceSlots
+}
+
+// rate returns the bytes a second of the last paceSpan, or of the part of it in which there was something to send; 0
+// if that is too short.
+func (p *pace) rate() float64 {
+	if p.n < 2 {
+		return 0
+	}
+	var sum int64
+	for i := range p.n {
+		sum += p.slots[(p.next-1-i+2*paceSlots)%paceSlots]
+	}
+	return float64(sum) / (float64(p.n) * paceEvery.Seconds())
+}
+
+// full reports whether there was something to send all of the time.
+func (p *pace) full() bool { return p.n == paceSlots }
+
+// usual returns the bytes a second of before, 0 if there were too few looks.
+func (p *pace) usual() float64 {
+	if p.looks < paceSlots/2 {
+		return 0
+	}
+	return float64(p.before) / (float64(p.looks) * paceEvery.Seconds())
+}
+
+// suspect reports whether the rate is below the usual one: a reason to ask the mates for theirs.
+func (p *pace) suspect() bool {
+	return p.full() && p.usual() > 0 && p.rate() < suspectShare*p.usual()
+}
+
+// fell reports whether the rate is far below the usual one.
+func (p *pace) fell() bool {
+	return p.full() && p.usual() > 0 && p.rate() < fallShare*p.usual()
+}
+
+// A stand is what a host, or all hosts of a site, have left for a site, and what they get.
+type stand struct {
+	backlog int64   // bytes that are not handed to a lane
+	rate    float64 // bytes a second
+	usual   float64 // before, of those that know it
+	hosts   int
+}
+
+// add counts another host of the same site.
+func (s *stand) add(o stand) {
+	s.backlog += o.backlog
+	s.rate += o.rate
+	s.usual += o.usual
+	s.hosts += o.hosts
+}
+
+// fell reports whether the site's way has fallen.
+func (s *stand) fell() bool { return s.usual > 0 && s.rate < fallShare*s.usual }
+
+// relieve returns how many bytes of own's backlog each of others is to take so that all end at the same time, nil
+// where that saves too little. Others of no rate take nothing.
+func relieve(own stand, others []stand) []int64 {
+	if own.backlog <= 0 || len(others) == 0 {
+		return nil
+	}
+	// Without a rate nothing will ever end: any time is better.
+	const never = 1e9
+	end := func(s stand) float64 {
+		if s.rate <= 0 {
+			return never
+		}
+		return min(float64(s.backlog)/s.rate, never)
+	}
+	order := make([]int, len(others))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(end(others[a]), end(others[b])) })
+	// Those that end before the common time take part: the ones of the earliest ends.
+	backlog, rate := float64(own.backlog), own.rate
+	t := end(own)
+	for _, i := range order {
+		o := others[i]
+		if o.rate <= 0 || end(o) >= t {
+			break
+		}
+		backlog += float64(o.backlog)
+		rate += o.rate
+		t = backlog / rate
+	}
+	if saves := end(own) - t; saves < max(leastGain.Seconds(), leastShare*end(own)) {
+		return nil
+	}
+	take := make([]int64, len(others))
+	for i, o := range others {
+		if o.rate > 0 {
+			take[i] = max(0, int64(t*o.rate)-o.backlog)
+		}
+	}
+	return take
+}

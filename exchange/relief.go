@@ -1,0 +1,204 @@
+package exchange
+
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// Re-planning under way. A host whose way to a site has fallen asks its mates whether theirs has as well, and all
+// others that might help what they have left for that site (standing). If it pays that others deliver a part
+// of what is not sent yet (relieve), it offers them that (offer); they take what they hold (taken), and
+// it does not send that any more. It remains the one whom the receiver confirms its transfer to, and
+// sends what has not arrived in time after all: what goes wrong on the way costs time and bytes, not the exchange.
+//
+// Everything that hosts say to each other for this travels on streams of its own (newsLane).
+
+const (
+	// reliefPause is how long a way is left alone after it was looked after, doubled while that leads to nothing.
+	reliefPause    = 2 * time.Second
+	maxReliefPause = 16 * time.Second
+	// suspectPause is how long before the mates are asked again who saw no fall.
+	suspectPause = 250 * time.Millisecond
+	// longWay is how long a way that fell must have left to carry at least: less is over before others are asked.
+	longWay = 2 * time.Second
+	// standBy is how long a host that is asked for help goes on if it is through. It is less than longWay: the
+	// exchange does not take longer for it.
+	standBy     = 1500 * time.Millisecond
+	maxStandBys = 16
+	// newsTimeout is what another host has to answer. News wait behind the data in the queue of a link.
+	newsTimeout = 3 * time.Second
+	// maxAsked bounds the hosts that are asked at a time, maxLots the offers to one of them.
+	maxAsked = 64
+	maxLots  = 256
+	// maxHelpers is how many hosts of a site one offers something at a time.
+	maxHelpers = 16
+	// leastGiven is how long others have at least to deliver what they took, before it is asked about.
+	leastGiven = 10 * time.Second
+)
+
+// A route is what this host sends to one site.
+type route struct {
+	site   string
+	host   int // one of the site's
+	peers  []*peer
+	pace   pace
+	asking bool          // relief runs
+	rest   time.Time     // until then it does not
+	pause  time.Duration // after the last time
+	sure   bool          // the site's way had fallen when its hosts were asked last
+	narrow bool          // it has: few send at a time
+}
+
+// watch looks at the ways of this host, and starts what relieves one that has fallen. It needs x.mu.
+func (x *run) watch(now time.Time) {
+	if !x.adapts() || x.ended || x.ctx.Err() != nil {
+		return
+	}
+	if x.ways == nil {
+		x.ways = make(map[string]*route)
+	}
+	for _, w := range x.ways {
+		w.peers = w.peers[:0]
+	}
+	x.eachPeer(func(p *peer) {
+		if p.win == nil {
+			return
+		}
+		site := x.eng.cfg.Site(p.name)
+		w := x.ways[site]
+		if w == nil {
+			w = &route{site: site, host: p.index}
+			x.ways[site] = w
+		}
+		w.peers = append(w.peers, p)
+	})
+	for _, w := range x.ways {
+		var got int64
+		busy := false
+		for _, p := range w.peers {
+			got += p.win.got
+			busy = busy || p.ready()
+			p.reclaim(now)
+		}
+		w.pace.look(got, busy)
+		w.tighten(now)
+		lent := w.lent()
+		if w.asking || now.Before(w.rest) || !lent && !w.pace.suspect() {
+			continue
+		}
+		w.asking = true
+		x.writers.Go(func() { x.relieve(w, lent) })
+	}
+}
+
+// lent reports whether this host has taken from others what it has not sent. If their way recovers they may have it back. It
+// needs run.mu.
+func (w *route) lent() bool {
+	for _, p := range w.peers {
+		for _, s := range p.sends[p.first:] {
+			if s.extra && !s.confirmed && s.unsent > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// adapts reports whether this run takes part in re-planning.
+func (x *run) adapts() bool { return x.eng.adapts }
+
+// eachPeer needs x.mu.
+func (x *run) eachPeer(f func(*peer)) {
+	for _, p := range x.peers {
+		f(p)
+	}
+	for _, p := range x.helped {
+		f(p)
+	}
+}
+
+// ready reports whether there is something to send to p. It needs run.mu.
+func (p *peer) ready() bool {
+	for _, s := range p.sends[p.first:] {
+		if !s.confirmed && s.waits == 0 && s.ready > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// relieve finds out whether others can deliver a part of what is left on w, and gives it to them.
+func (x *run) relieve(w *route, lent bool) {
+	given, fell := x.relieved(w, lent)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w.asking = false
+	if !fell {
+		w.rest = time.Now().Add(suspectPause)
+		return
+	}
+	if given > 0 {
+		x.relief.Replanned++
+		w.pause = reliefPause
+		x.eng.cfg.Log.Info("a link fell: others deliver a part of what was left", "exchange", x.part.ID, "site", w.site, "bytes", given)
+	} else {
+		w.pause = min(max(2*w.pause, time.Second), maxReliefPause)
+	}
+	w.rest = time.Now().Add(w.pause)
+}
+
+// relieved is relieve without its book-keeping. It returns the bytes that others took, and whether the way of the
+// whole site has fallen. With lent it gives back what it has from others, fallen or not.
+func (x *run) relieved(w *route, lent bool) (given int64, fell bool) {
+	x.mu.Lock()
+	var mine, mayGive int64
+	for _, p := range w.peers {
+		n := p.backlog(x.part.Chunk)
+		mine += n + p.under()
+		mayGive += n
+	}
+	x.mu.Unlock()
+	if mayGive == 0 {
+		return 0, false
+	}
+	own := x.together(w.host)
+	x.mu.Lock()
+	was := w.sure
+	w.sure = own.fell()
+	w.narrow = w.narrow || was && w.sure
+	x.mu.Unlock()
+	if own.fell() {
+		lent = false
+	} else if !lent {
+		return 0, false // chance: the site gets what it got
+	}
+	// Of an alltoall's blocks nobody else has any.
+	if x.part.Collective != plan.Allgather || float64(own.backlog) < own.rate*longWay.Seconds() {
+		return 0, was || lent
+	}
+	sites := x.acquainted(w)
+	var others []stand
+	var helpers [][]int
+	for _, hosts := range sites {
+		for _, h := range hosts[:min(len(hosts), 2)] {
+			last, _, err := x.confer(h, []frame{{kind: frameTogether, host: w.host}}, frameStands)
+			if err != nil {
+				x.eng.cfg.Log.Debug("no answer about what is left", "peer", x.part.Hosts[h], "exchange", x.part.ID, "error", err)
+				continue
+			}
+			others, helpers = append(others, standOf(&last)), append(helpers, hosts)
+			break
+		}
+	}
+	if !was && !lent {
+		return 0, false // perhaps: the mates are asked once more, and the others stand by
+	}
+	for i, bytes := range relieve(own, others) {
+		bytes = int64(float64(bytes) * float64(mine) / float64(max(own.backlog, mine)))
+		if bytes = min(bytes, mayGive-given); bytes > 0 {
+			given += x.give(w, helpers[i], bytes, lent)
+		}
+	}
+	return given, true
+}

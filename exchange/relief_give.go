@@ -1,0 +1,200 @@
+package exchange
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// What is left is given away in lots; see relief.go.
+
+// reclaim has p asked about entries that others should have delivered by now. It needs run.mu.
+func (p *peer) reclaim(now time.Time) {
+	for _, s := range p.sends[p.first:] {
+		if s.due.IsZero() || s.confirmed || now.Before(s.due) {
+			continue
+		}
+		s.due = time.Time{}
+		for _, sb := range s.blocks {
+			for i, by := range sb.by {
+				if by == byGiven {
+					sb.by[i] = byLost
+					p.needAsk = true
+				}
+			}
+		}
+		p.cond.Broadcast()
+	}
+}
+
+// A lot is a run of entries that may be given away.
+type lot struct {
+	frame frame
+	bytes int64
+}
+
+// give offers about bytes of what is left on w to hosts, each a part, and what they do not hold to the next. It
+// returns how many bytes they took. With lent it is what came from others.
+func (x *run) give(w *route, hosts []int, bytes int64, lent bool) (given int64) {
+	lots := x.lots(w, bytes, lent)
+	slices.Sort(hosts)
+	for turn := 0; turn < min(len(hosts), 3) && len(lots) > 0 && given < bytes; turn++ {
+		taken := make([][]frame, len(hosts))
+		var offers sync.WaitGroup
+		for i, h := range hosts {
+			var say []frame
+			for _, l := range lots {
+				// What goes to one host comes from one, whoever gives it: few flows, each of some length.
+				if (l.frame.host+turn)%len(hosts) == i && len(say) < maxLots {
+					say = append(say, l.frame)
+				}
+			}
+			if len(say) == 0 {
+				continue
+			}
+			offers.Go(func() {
+				var err error
+				_, taken[i], err = x.confer(h, append(say, frame{kind: frameStanding, host: w.host}), frameStands)
+				if err != nil {
+					x.eng.cfg.Log.Debug("no help", "peer", x.part.Hosts[h], "exchange", x.part.ID, "error", err)
+				}
+			})
+		}
+		offers.Wait()
+		for i, h := range hosts {
+			n, err := x.gave(taken[i])
+			if given += n; err != nil {
+				x.mu.Lock()
+				p := x.peer(h)
+				x.mu.Unlock()
+				x.misbehaved(p, err)
+				return given
+			}
+		}
+		lots = slices.DeleteFunc(lots, func(l lot) bool { return x.isGiven(l.frame) })
+	}
+	return given
+}
+
+// lots returns about bytes of what is left on w, of every peer its part, and of that the last.
+func (x *run) lots(w *route, bytes int64, lent bool) []lot {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var all int64
+	for _, p := range w.peers {
+		all += p.backlog(x.part.Chunk)
+	}
+	var lots []lot
+	for _, p := range w.peers {
+		part := int64(float64(bytes) * float64(p.backlog(x.part.Chunk)) / float64(max(all, 1)))
+		for k := len(p.sends) - 1; k >= p.first && part > 0; k-- {
+			s := p.sends[k]
+			if s.confirmed || s.extra != lent || s.unsent == 0 {
+				continue
+			}
+			for _, sb := range slices.Backward(s.blocks) {
+				lots, part = sb.lots(lots, part, x.part.Chunk)
+			}
+		}
+	}
+	slices.SortStableFunc(lots, func(a, b lot) int { return a.frame.n - b.frame.n }) // larger ones can be split over more hosts later
+	return lots
+}
+
+// lotBytes is the size of a lot: so that several hosts share what one gives.
+const lotBytes = 32 << 10
+
+// lots appends lots of about bytes of the end of sb, and returns how many bytes more are wanted. It needs run.mu.
+func (sb *sendBlock) lots(lots []lot, bytes int64, chunk int) ([]lot, int64) {
+	most := max(1, lotBytes/chunk)
+	for i := sb.b.chunks - 1; i >= 0 && bytes > 0; {
+		if sb.sent.has(i) {
+			i--
+			continue
+		}
+		l := lot{frame: frame{kind: frameOffer, host: sb.s.to.index, number: sb.b.number}}
+		for ; i >= 0 && !sb.sent.has(i) && l.frame.n < most && bytes > 0; i-- {
+			n := int64(sb.b.size(i, chunk))
+			l.frame.index, l.frame.n, l.bytes, bytes = i, l.frame.n+1, l.bytes+n, bytes-n
+		}
+		lots = append(lots, l)
+	}
+	return lots, bytes
+}
+
+// isGiven reports whether nothing of f is left to give.
+func (x *run) isGiven(f frame) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	sb := x.sending(f.host, f.number)
+	if sb == nil || sb.s.confirmed {
+		return true
+	}
+	for i := range f.n {
+		if !sb.sent.has(f.index + i) {
+			return false
+		}
+	}
+	return true
+}
+
+// sending returns what this host sends of a block to host, nil if it is nothing. It needs x.mu.
+func (x *run) sending(host, number int) *sendBlock {
+	if sb := x.peer(host).out[number]; sb != nil {
+		return sb
+	}
+	for _, p := range x.helped {
+		if sb := p.out[number]; p.index == host && sb != nil && !sb.s.confirmed {
+			return sb
+		}
+	}
+	return nil
+}
+
+// gave notes what another host has taken, and returns the bytes that need not be sent any more. What lanes have been
+// given in the meantime arrives twice. Its error is errMalformed.
+func (x *run) gave(taken []frame) (bytes int64, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, f := range taken {
+		var sb *sendBlock
+		if f.host < len(x.part.Hosts) && f.host != x.part.Self {
+			sb = x.sending(f.host, f.number)
+		}
+		if sb == nil || f.n > sb.b.chunks || f.index > sb.b.chunks-f.n {
+			return bytes, fmt.Errorf("%w: has taken entries %d+%d of block %d for host %d, which were not offered", errMalformed, f.index, f.n, f.number, f.host)
+		}
+		s := sb.s
+		if s.confirmed {
+			continue
+		}
+		for i := f.index; i < f.index+f.n; i++ {
+			if sb.sent.has(i) {
+				continue
+			}
+			sb.sent.set(i)
+			if sb.by[i] = byGiven; s.extra {
+				sb.by[i] = byHad
+				sb.awaited--
+				sb.once.clear(i)
+			}
+			s.unsent--
+			if sb.b.have.has(i) {
+				sb.ready--
+				s.ready--
+			}
+			bytes += int64(sb.b.size(i, x.part.Chunk))
+		}
+		if s.extra {
+			x.through(s.to)
+			continue
+		}
+		s.due = time.Now().Add(max(leastGiven, 2*time.Since(x.start)))
+		if s.unsent == 0 && s.writing == 0 {
+			x.departed(s)
+		}
+	}
+	x.relief.Given += bytes
+	return bytes, nil
+}

@@ -1,0 +1,225 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// TestHostileOffers: a member of the exchange offers, asks for and claims what there is not. Where it breaks the protocol the run
+// ends with an error that names it, and else nothing comes of it.
+func TestHostileOffers(t *testing.T) {
+	say := func(f frame) string { return string(f.appendTo(nil)) }
+	for _, tc := range []struct{ name, wire, want string }{
+		{"offer for a host that is not there", say(frame{kind: frameOffer, host: 3, number: 0, n: 1}), "host 3 of 3"},
+		{"offer for itself", say(frame{kind: frameOffer, host: 0, number: 0, n: 1}), "host 0 of 3"},
+		{"entries out of range", say(frame{kind: frameOffer, host: 2, number: 1, index: 10, n: 1}), "10+1 of block 1"},
+		{"entries beyond all numbers", say(frame{kind: frameOffer, host: 2, number: 1, index: maxNumber, n: maxNumber}), "of block 1"},
+		{"way to a host that is not there", say(frame{kind: frameStanding, host: 99}), "host 99 of 3"},
+		{"way of a site to the asked one", say(frame{kind: frameTogether, host: 1}), "host 1 of 3"},
+		{"taken by the opener", say(frame{kind: frameTaken}), "kind 0x19"},
+		{"done with what it does not get", say(frame{kind: frameToken, number: 0}), "token of transfer 0"},
+		{"block that is not there", say(frame{kind: frameOffer, host: 2, number: 77, n: 1}), ""},
+		{"to the block's origin", say(frame{kind: frameOffer, host: 2, number: 2, n: 1}), ""},
+		{"no entries", say(frame{kind: frameOffer, host: 2, number: 1}), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := ringPlan(3)
+				p.MessageBytes = 100
+				g := newFakeGrid(t, p.Hosts, func(c *Config) {
+					c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+				})
+				j := newJob(t, rand.New(rand.NewPCG(1, 40)), p, 10)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				// host0 runs no part: the test speaks for it.
+				s, err := g.open(ctx, "host0", "host1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				go io.Copy(io.Discard, s)
+				s.Write(append(header{id: j.parts[1].ID, lane: newsLane}.appendTo(nil), tc.wire...))
+				_, err = g.engines["host1"].Run(ctx, j.parts[1], j.data[1])
+				var pe *ProtocolError
+				switch {
+				case tc.want == "":
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v, want the run to go on", err)
+					}
+				case !errors.As(err, &pe) || pe.Peer != "host0" || !strings.Contains(pe.Reason, tc.want):
+					t.Errorf("got %v, want a protocol error by host0 with %q", err, tc.want)
+				}
+				s.Abort()
+				g.accepts.Wait()
+				cancel()
+				time.Sleep(time.Minute)
+				g.accepts.Wait()
+			})
+		})
+	}
+}
+
+// TestHostileTaken: what was not offered cannot be taken.
+func TestHostileTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		g := newFakeGrid(t, p.Hosts, nil)
+		j := newJob(t, rand.New(rand.NewPCG(1, 41)), p, 10)
+		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.cancel(nil)
+		for _, f := range []frame{
+			{kind: frameTaken, host: 9, number: 0, n: 1},
+			{kind: frameTaken, host: 0, number: 0, n: 1},
+			{kind: frameTaken, host: 2, number: 0, n: 1}, // host 0 sends to host 1
+			{kind: frameTaken, host: 1, number: 50, n: 1},
+			{kind: frameTaken, host: 1, number: 0, index: 9, n: 2},
+			{kind: frameTaken, host: 1, number: 0, index: maxNumber, n: maxNumber},
+		} {
+			if n, err := x.gave([]frame{f}); !errors.Is(err, errMalformed) || n != 0 {
+				t.Errorf("%+v: %d bytes, %v", f, n, err)
+			}
+		}
+		if n, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 3}, {kind: frameTaken, host: 1, number: 0, index: 4, n: 2}}); n != 40 || err != nil {
+			t.Errorf("entries 2 to 5 of 10 bytes: %d bytes, %v", n, err)
+		}
+		if sb := x.sends[0].blocks[0]; sb.ready != 6 || x.sends[0].unsent != 7 { // 4 are given away; the checksum is not known yet
+			t.Errorf("%d entries are ready and %d not sent", sb.ready, x.sends[0].unsent)
+		}
+	})
+}
+
+// TestReliefDelivers gives parts of what a slow stream still has to another host, at random times and over streams that break:
+// everything arrives, everybody ends, and what was given comes from the one that took it.
+func TestReliefDelivers(t *testing.T) {
+	helped := 0
+	var broken atomic.Int64
+	for seed := range uint64(30) {
+		inBubble(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 96))
+			b := newPlanner(plan.Allgather, 3)
+			for o := range 3 {
+				for h := range 3 {
+					if h != o {
+						b.add(o, h, plan.Block{Origin: o, Dest: plan.All})
+					}
+				}
+			}
+			b.p.Sizes = []int64{int64(20000 + rng.IntN(40000)), int64(10000 + rng.IntN(10000)), int64(rng.IntN(3000))}
+			g := newFakeGrid(t, b.p.Hosts, func(c *Config) {
+				c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+			})
+			breaks := rng.IntN(6) // of ten
+			g.stream = func(from, to string, s *fakeStream) {
+				d := time.Millisecond
+				switch from + to {
+				case "host0host2":
+					d = 300 * time.Millisecond
+				case "host1host2":
+					d = 100 * time.Millisecond // or it would be through, and help nobody
+				}
+				left := -1
+				if rng.IntN(10) < breaks {
+					left = rng.IntN(60)
+				}
+				s.pause = func() {
+					time.Sleep(d)
+					if left--; left == 0 {
+						broken.Add(1)
+						s.Abort()
+					}
+				}
+			}
+			j := newJob(t, rng, b.p, 500)
+			gifts := rng.IntN(4)
+			var given int64
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				rng := rand.New(rand.NewPCG(seed, 97)) // streams draw from the other one
+				for range gifts {
+					time.Sleep(time.Duration(100+rng.IntN(3000)) * time.Millisecond)
+					e := g.engines["host0"]
+					e.mu.Lock()
+					x := e.runs[j.parts[0].ID]
+					e.mu.Unlock()
+					if x == nil {
+						return
+					}
+					x.mu.Lock()
+					w := &route{site: "host2", host: 2, peers: []*peer{x.peers["host2"]}}
+					x.mu.Unlock()
+					given += x.give(w, []int{1}, int64(rng.IntN(60000)), false)
+				}
+			}()
+			stats, errs := g.run(t.Context(), j)
+			<-gone
+			for h, err := range errs {
+				if err == nil {
+					err = j.check(h)
+				}
+				if err != nil {
+					t.Fatalf("seed %d: host %d: %v", seed, h, err)
+				}
+			}
+			g.accepts.Wait()
+			if given > 0 {
+				helped++
+			}
+			if stats[0].Given != given || stats[1].Helping < given {
+				t.Errorf("seed %d: %d bytes were given, host 0 says %d, host 1 helped with %d", seed, given, stats[0].Given, stats[1].Helping)
+			}
+			if all := stats[2].Peers["host0"].Received + stats[2].Peers["host1"].Received; all != b.p.Sizes[0]+b.p.Sizes[1] {
+				t.Errorf("seed %d: host 2 got %d bytes, want %d", seed, all, b.p.Sizes[0]+b.p.Sizes[1])
+			}
+		})
+	}
+	if helped < 10 || broken.Load() < 10 {
+		t.Errorf("something was given in %d of 30 worlds, %d streams broke: the test tests little", helped, broken.Load())
+	}
+}
+
+// TestReclaim: what another host has taken and does not deliver is asked about when it is due, and sent after all.
+func TestReclaim(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		g := newFakeGrid(t, p.Hosts, nil)
+		j := newJob(t, rand.New(rand.NewPCG(1, 41)), p, 10)
+		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.cancel(nil)
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}); err != nil {
+			t.Fatal(err)
+		}
+		s, to := x.sends[0], x.peers["host1"]
+		to.reclaim(time.Now().Add(leastGiven / 2))
+		if to.needAsk {
+			t.Error("asked before it was due")
+		}
+		to.reclaim(time.Now().Add(leastGiven))
+		if !to.needAsk {
+			t.Fatal("not asked when it was due")
+		}
+		if err := x.had(to, &frame{kind: frameHave, number: 0, index: 2, n: 1}); err != nil {
+			t.Fatal(err)
+		}
+		x.resend(to)
+		if s.ready != 9 || s.unsent != 10 { // all but the one that has arrived; and the checksum is not sent
+			t.Errorf("%d entries are ready and %d not sent", s.ready, s.unsent)
+		}
+	})
+}

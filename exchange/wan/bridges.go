@@ -1,0 +1,94 @@
+package wan
+
+import "math"
+
+// fewBridges is how many bridges a link has where more are not needed to fill it or to spread
+// what crosses it over the ports of hosts: each has a window of 10 kB at least, and
+// together these are to fit into the queue of a slow link. docs/design/decisions.md has what fewer and more cost.
+const fewBridges = 8
+
+// A bridge is a pair of hosts over which blocks cross a link, for as long as there are any: one
+// connection that goes on has found its rate, where a new one for each block
+// begins anew.
+type bridge struct {
+	near, far int
+	left      float64 // bytes that it has still to get of its share of what crosses the link
+}
+
+// bridgesOf returns the bridges of every link, P×P. Those from one pool to another are those
+// back turned around: acknowledgements travel with data of the other direction.
+func (s *scheduler) bridgesOf() [][]bridge {
+	pools := len(s.pools)
+	all := make([][]bridge, pools*pools)
+	for a := range pools {
+		for b := a + 1; b < pools; b++ {
+			count := max(s.needed(a, b), s.needed(b, a))
+			for k := range count {
+				near, far := s.member(a, b, k, count), s.member(b, a, k+k/max(len(s.pools[a]), len(s.pools[b])), count)
+				all[a*pools+b] = append(all[a*pools+b], bridge{near: near, far: far})
+				all[b*pools+a] = append(all[b*pools+a], bridge{near: far, far: near})
+			}
+		}
+	}
+	return all
+}
+
+// needed returns how many bridges the link between two pools needs: as many as fill it by what one
+// flow gets of it, and as many as spread it over ports, but no host of the larger pool is in two. If these
+// are too few to fill it, the engine opens several connections for each.
+func (s *scheduler) needed(from, to int) int {
+	all := max(len(s.pools[from]), len(s.pools[to]))
+	if s.opts.Blind != nil && s.opts.Blind[from*len(s.pools)+to] {
+		return min(2*max(all, fewBridges), len(s.pools[from])*len(s.pools[to]), 2*fewBridges)
+	}
+	l := &s.links[from*len(s.pools)+to]
+	want := float64(fewBridges)
+	if l.flow > 0 {
+		rate := l.rate
+		if s.opts.Lines != nil {
+			rate = max(rate, float64(s.opts.Lines[from*len(s.pools)+to]))
+		}
+		want = max(want, math.Ceil(spare*rate/l.flow))
+	}
+	for _, pool := range []int{from, to} {
+		for _, h := range s.pools[pool] {
+			if port := float64(min(s.net.Egress[h], s.net.Ingress[h])); port > 0 {
+				want = max(want, math.Ceil(l.rate/(portShare*port)))
+			}
+		}
+	}
+	return int(min(want, float64(all)))
+}
+
+// crowded reports whether some link needs far more flows than it has bridges, though there are more pairs of
+// hosts. The engine would have to open several connections for each bridge, and to know of it: on lossy links of which agents
+// knew the capacity of some, an alltoall of 64 KiB a pair over bridges took 4.6 to 9.7 s, and with a
+// connection for each block 2.6 to 3.1 s.
+func (s *scheduler) crowded() bool {
+	pools := len(s.pools)
+	for k, link := range s.bridgesOf() {
+		l := &s.links[k]
+		rate := l.rate
+		if s.opts.Lines != nil {
+			rate = max(rate, float64(s.opts.Lines[k]))
+		}
+		if n := len(link); n > 0 && n < len(s.pools[k/pools])*len(s.pools[k%pools]) && l.flow > 0 && rate > 1.3*float64(n)*l.flow {
+			return true
+		}
+	}
+	return false
+}
+
+// portShare is the part of a host's port that one bridge may take at most, where the pool has
+// hosts enough.
+const portShare = 0.25
+
+// member returns the host of pool for end k of count bridges to another pool. Where there are more
+// hosts than bridges, those to different pools begin at different ones.
+func (s *scheduler) member(pool, other, k, count int) int {
+	hosts := s.pools[pool]
+	if n := len(hosts); n > count {
+		return hosts[(k*n/count+other)%n]
+	}
+	return hosts[k%len(hosts)]
+}

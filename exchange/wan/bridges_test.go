@@ -1,0 +1,153 @@
+package wan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// extremes are sizes that are hard to balance, over n hosts.
+var extremes = map[string]func(rng *rand.Rand, n int) plan.AlltoallSizes{
+	"uniform": func(*rand.Rand, int) plan.AlltoallSizes { return plan.AlltoallSizes{Uniform: 64 << 10} },
+	"one pair": func(rng *rand.Rand, n int) plan.AlltoallSizes { // has a thousand times what others have
+		s := filled(n, func(int, int) int64 { return 4 << 10 })
+		s.Matrix[0][n-1], s.Matrix[n-1][0] = 4<<20, 4<<20
+		return s
+	},
+	"silent host": func(rng *rand.Rand, n int) plan.AlltoallSizes {
+		k := rng.IntN(n)
+		return filled(n, func(a, b int) int64 {
+			if a == k || b == k {
+				return 0
+			}
+			return 64 << 10
+		})
+	},
+	"one source": func(rng *rand.Rand, n int) plan.AlltoallSizes {
+		k := rng.IntN(n)
+		return filled(n, func(a, b int) int64 {
+			if a == k {
+				return 256 << 10
+			}
+			return 0
+		})
+	},
+	"drawn": func(rng *rand.Rand, n int) plan.AlltoallSizes {
+		return filled(n, func(int, int) int64 { return rng.Int64N(1<<uint(rng.IntN(20))) / 3 })
+	},
+}
+
+func filled(n int, size func(a, b int) int64) plan.AlltoallSizes {
+	m := make([][]int64, n)
+	for a := range m {
+		m[a] = make([]int64, n)
+		for b := range m[a] {
+			if a != b {
+				m[a][b] = size(a, b)
+			}
+		}
+	}
+	return plan.AlltoallSizes{Matrix: m}
+}
+
+// TestExtremes: over 2 to 5 unequal sites, whatever the sizes, a plan takes little more than the relayed bound, the
+// longest way of a byte and what a piece takes where it is forwarded.
+func TestExtremes(t *testing.T) {
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for k := range extremes {
+			if !yield(k) {
+				return
+			}
+		}
+	}) {
+		var ratios []float64
+		worst := ""
+		for seed := range uint64(8) {
+			rng := rand.New(rand.NewPCG(seed, 77))
+			n := randomGrid(rng, 2+int(seed)%4, 7)
+			sizes := extremes[name](rng, len(n.Hosts))
+			p, bounds := made(t, seed, n, sizes, nil, Options{})
+			if bounds.Routing == nil {
+				continue // nothing crosses a link
+			}
+			// The engine opens as many connections as a pair's part of a link takes.
+			for i := range n.Ceiling {
+				n.Ceiling[i] = 200 * netmap.Mbps
+			}
+			const chunk = 8 << 10
+			way := 0.0
+			for i := range n.Latency {
+				way = max(way, n.Latency[i].Seconds())
+			}
+			took := simulated(t, seed, p, n, chunk)
+			if took < bounds.Relayed.Seconds {
+				t.Fatalf("seed %d, %s: %v s, under the bound %v", seed, name, took, bounds.Relayed)
+			}
+			ratio := took / (bounds.Relayed.Seconds + 2*way)
+			if len(ratios) == 0 || ratio > slices.Max(ratios) {
+				worst = fmt.Sprintf("seed %d: %d pools, %d hosts, %.3f s, bound %v", seed, n.Pools(), len(n.Hosts), took, bounds.Relayed)
+			}
+			ratios = append(ratios, ratio)
+		}
+		slices.Sort(ratios)
+		most := 1.05
+		if name == "one pair" || name == "one source" {
+			most = 1.3 // ports, and links of which only one host is the source
+		}
+		if ratios[len(ratios)-1] > most {
+			t.Errorf("%s: %.3f times the bound and the longest way, want at most %v: %s", name, ratios[len(ratios)-1], most, worst)
+		}
+		t.Logf("%-12s median %.3f, nine of ten %.3f, worst %.3f (%s)", name, ratios[len(ratios)/2], ratios[len(ratios)*9/10], ratios[len(ratios)-1], worst)
+	}
+}
+
+// TestBridges: all bridges of a link carry alike, to within a piece and a sixteenth, and blocks are whole again where
+// they are wanted.
+func TestBridges(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 78))
+		n := randomGrid(rng, 2+int(seed)%4, []int{1, 2, 3, 5, 7, 13}[seed%6])
+		opts := Options{}
+		if seed%2 == 0 {
+			opts.Blind = make([]bool, n.Pools()*n.Pools())
+			opts.Blind[rng.IntN(len(opts.Blind))] = true
+		}
+		sizes := plan.AlltoallSizes{Uniform: 64 << 10}
+		p, bounds := made(t, seed, n, sizes, nil, opts)
+		s := newScheduler(n, sizes, opts)
+		if s.opts.Transit = defaultTransit; bounds.Routing == nil {
+			continue
+		}
+		if _, ok := s.bridged(bounds); !ok {
+			continue
+		}
+		carried := make(map[[2]int]int64)
+		for i := range p.Transfers {
+			tr := &p.Transfers[i]
+			carried[[2]int{tr.Src, tr.Dst}] += p.Bytes(tr)
+		}
+		for k, link := range s.bridgesOf() {
+			if len(link) < 2 {
+				continue
+			}
+			var all int64
+			pairs := make(map[[2]int]int64)
+			for _, g := range link {
+				pairs[[2]int{g.near, g.far}]++
+			}
+			for pair := range pairs {
+				all += carried[pair]
+			}
+			for pair, share := range pairs {
+				want := float64(all) * float64(share) / float64(len(link))
+				if got := float64(carried[pair]); got < 0.9*want-4*4096 || got > 1.1*want+4*4096 {
+					t.Errorf("seed %d: link %d→%d: bridge %v of %d carries %.0f bytes, want %.0f", seed, k/n.Pools(), k%n.Pools(), pair, len(link), got, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package wan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// A stream is a piece of a block and the hosts on its way.
+type stream struct {
+	block plan.Block
+	bytes int64
+	hosts []int // from the origin to the destination
+}
+
+// pour deals the blocks between pools to paths and bridges: each source its part of each path, and each bridge
+// its part of each link, to within a piece.
+func (s *scheduler) pour(routing *plan.Routing, straight bool) []stream {
+	p := pouring{s: s, bridges: s.bridgesOf(), pieces: make(map[[2]int]int)}
+	groups := s.pathsOf(routing, straight)
+	for _, paths := range groups {
+		for _, path := range paths {
+			for k := 1; k < len(path.Pools); k++ {
+				link := p.bridges[path.Pools[k-1]*len(s.pools)+path.Pools[k]]
+				for i := range link {
+					link[i].left += path.Bytes / float64(len(link))
+				}
+			}
+		}
+	}
+	for _, paths := range groups {
+		p.pair(paths)
+	}
+	return p.out
+}
+
+// pathsOf returns the paths of each ordered pair of pools, longest first; only the link of the two where straight.
+func (s *scheduler) pathsOf(routing *plan.Routing, straight bool) (groups [][]plan.Path) {
+	if routing == nil {
+		return nil
+	}
+	for paths := routing.Paths; len(paths) > 0; {
+		from, to := ends(paths[0])
+		n := 1
+		for ; n < len(paths); n++ {
+			if f, t := ends(paths[n]); f != from || t != to {
+				break
+			}
+		}
+		of := slices.Clone(paths[:n])
+		paths = paths[n:]
+		if straight {
+			total := 0.0
+			for _, p := range of {
+				total += p.Bytes
+			}
+			of = []plan.Path{{Pools: []int{from, to}, Bytes: total}}
+		}
+		slices.SortStableFunc(of, func(a, b plan.Path) int { return cmp.Compare(len(b.Pools), len(a.Pools)) })
+		groups = append(groups, of)
+	}
+	return groups
+}
+
+type pouring struct {
+	s       *scheduler
+	bridges [][]bridge
+	pieces  map[[2]int]int // by origin and dest
+	out     []stream
+}
+
+// pair deals the blocks of one ordered pair of pools.
+func (p *pouring) pair(paths []plan.Path) {
+	from, to := ends(paths[0])
+	total := 0.0
+	sum := make(map[int]float64) // by source
+	for _, o := range p.s.pools[from] {
+		for _, d := range p.s.pools[to] {
+			sum[o] += float64(p.s.sizes.Of(o, d))
+		}
+		total += sum[o]
+	}
+	if total == 0 {
+		return
+	}
+	// Of each source, bytes that each path is still to get.
+	left := make(map[int][]float64)
+	for o, n := range sum {
+		left[o] = make([]float64, len(paths))
+		for i, path := range paths {
+			left[o][i] = path.Bytes * n / total
+		}
+	}
+	for _, b := range p.s.turns(from, to) {
+		size := p.s.sizes.Of(b.Origin, b.Dest)
+		rest, small := size, leastPiece(size)
+		for rest > 0 {
+			at, quota := 0, left[b.Origin]
+			for at < len(paths)-1 && quota[at] < float64(small)/2 {
+				at++
+			}
+			n := rest
+			if at < len(paths)-1 {
+				n = min(n, max(int64(quota[at]), small))
+			}
+			if rest-n < small {
+				n = rest
+			}
+			n = p.stream(b, n, rest, small, paths[at].Pools)
+			quota[at] -= float64(n)
+			rest -= n
+		}
+	}
+}
+
+// leastPiece is the least piece of a block of size bytes: two packets, or a sixteenth of it.
+func leastPiece(size int64) int64 { return max(2<<10, size/16) }
+
+// stream sends up to n bytes of the rest of b along pools, and returns how many: less where a bridge
+// has got its share.
+func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 {
+	way, most := []int{b.Origin}, math.Inf(1)
+	var used []*bridge
+	for k := 1; k < len(pools); k++ {
+		dest := -1
+		if k == len(pools)-1 {
+			dest = b.Dest
+		}
+		g := choose(p.bridges[pools[k-1]*len(p.s.pools)+pools[k]], way[len(way)-1], dest, float64(small)/2)
+		if g.near != way[len(way)-1] {
+			way = append(way, g.near)
+		}
+		way = append(way, g.far)
+		used = append(used, g)
+		most = min(most, g.left)
+	}
+	if way[len(way)-1] != b.Dest {
+		way = append(way, b.Dest)
+	}
+	if float64(n) > most {
+		n = max(int64(most), small)
+	}
+	if rest-n < small {
+		n = rest
+	}
+	for _, g := range used {
+		g.left -= float64(n)
+	}
+	b.Piece = p.pieces[[2]int{b.Origin, b.Dest}]
+	p.pieces[[2]int{b.Origin, b.Dest}]++
+	p.out = append(p.out, stream{b, n, way})
+	return n
+}
+
+// choose returns the bridge of a link that bytes at host take: of its own the one that goes to dest
+// or has most left; where these have got their share, the one of all that has most left.
+func choose(link []bridge, host, dest int, least float64) *bridge {
+	var own, any *bridge
+	for i := range link {
+		g := &link[i]
+		if any == nil || g.left > any.left {
+			any = g
+		}
+		if g.near != host {
+			continue
+		}
+		if g.far == dest && g.left >= least {
+			return g
+		}
+		if own == nil || g.left > own.left {
+			own = g
+		}
+	}
+	if own != nil && (own.left >= least || any.left < least) {
+		return own
+	}
+	return any
+}
