@@ -129,7 +129,9 @@ func TestLogPGapOverEmulatedLinks(t *testing.T) {
 						if size >= 1<<20 { // which meet their own full queue: up to 17 % on a busy machine
 							most = 0.3
 						}
-						if off := got.Seconds()/want.Seconds() - 1; math.Abs(off) > most {
+						// On a slow link the last packet of a burst may go with the next: an eighth of one is 12 ms at 0.1 Mbit/s.
+						least := truth(tt.link.Rate).Time(1280) / 8
+						if off := got.Seconds()/want.Seconds() - 1; math.Abs(off) > most && (got-want).Abs() > least {
 							t.Errorf("g(%d) = %v, m/rate is %v, %+.1f %%", size, got, want, 100*off)
 						}
 					}

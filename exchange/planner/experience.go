@@ -137,21 +137,37 @@ func (x *Experience) ofClass(c Class, algorithm string, now time.Time) float64 {
 	if f, ok := factor(samples(x.records[recordKey{c, algorithm}]), now); ok {
 		return f
 	}
-	for _, step := range []int{-1, 1, -2, 2} {
+	for _, step := range nearSizes {
 		near := c
 		near.Size += step
 		if f, ok := factor(samples(x.records[recordKey{near, algorithm}]), now); ok {
 			return math.Sqrt(f) // half as sure
 		}
 	}
-	var all []Sample
+	if f, ok := factor(x.ofAll(c), now); ok {
+		return f
+	}
+	for _, step := range nearSizes {
+		near := c
+		near.Size += step
+		if f, ok := factor(x.ofAll(near), now); ok {
+			return math.Sqrt(f)
+		}
+	}
+	return 1
+}
+
+// nearSizes are the steps to the classes of size that tell of a class without operations, the nearest first.
+var nearSizes = []int{-1, 1, -2, 2}
+
+// ofAll returns the samples of all algorithms for class c. The lock is held.
+func (x *Experience) ofAll(c Class) (all []Sample) {
 	for k, r := range x.records {
 		if k.Class == c {
 			all = append(all, r.Samples...)
 		}
 	}
-	f, _ := factor(all, now)
-	return f
+	return all
 }
 
 func samples(r *Record) []Sample {

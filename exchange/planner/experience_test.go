@@ -102,10 +102,25 @@ func TestExperienceOfOthers(t *testing.T) {
 	}{
 		{someClass, "ring", 1.8, 2}, {someClass, "bruck", 1.08, 1.1},
 		{someClass, "simple", 1.1, 2}, // of a class that is slow altogether
-		{near, "ring", 1.3, 1.45}, {near, "simple", 1, 1}, {far, "ring", 1, 1},
+		{near, "ring", 1.3, 1.45}, {near, "simple", 1.05, 1.45}, {far, "ring", 1, 1},
 	} {
 		if f := x.Factor(middle(test.of), test.algorithm, noon); f < test.low || f > test.high {
 			t.Errorf("%s, %+v: %g, want %g to %g", test.algorithm, test.of, f, test.low, test.high)
+		}
+	}
+}
+
+// TestUntriedIsNoBetter: where all that was ever run is slower than forecast, nothing gains by never having run, wherever in its
+// class the size lies.
+func TestUntriedIsNoBetter(t *testing.T) {
+	var x Experience
+	for range 3 {
+		x.Add(someClass, "ring", 1, 2, false, noon)
+		for _, within := range []float64{0, 0.1, 0.5, 0.9} {
+			s := Spot{someClass, within}
+			if ring, bruck := x.Factor(s, "ring", noon), x.Factor(s, "bruck", noon); bruck < ring*0.999 || ring < 1.2 {
+				t.Errorf("at %g of the class: ring %g, bruck, which never ran, %g", within, ring, bruck)
+			}
 		}
 	}
 }

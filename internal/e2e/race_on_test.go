@@ -7,4 +7,4 @@ const raceFlag = "-race"
 
 // bigFile is a rank's share that takes seconds to move, bytes. Race-detecting agents move
 // an eighth of what others do.
-const bigFile = 12 << 20
+const bigFile = 24 << 20

@@ -300,7 +300,7 @@ func isTimeout(err error) bool {
 // A batch of rows in the form that travels, by anybody: see netmap's batch.go.
 func (h *hostile) batch(reporter string, version time.Time, rows [][]byte) []byte {
 	text := func(b []byte, s []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
-	raw := text([]byte{3}, []byte(reporter))
+	raw := text([]byte{4}, []byte(reporter))
 	raw = binary.AppendUvarint(raw, uint64(version.UnixMicro()))
 	raw = text(binary.AppendUvarint(raw, 0), h.cert)
 	raw = binary.AppendUvarint(raw, uint64(len(rows)))
