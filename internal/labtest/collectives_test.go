@@ -98,7 +98,8 @@ const around = 0.75
 // checkCrossings checks that blocks have come into each site once: by what the agents of its hosts
 // report to have received from others, each chunk counted once, in which a second crossing of the
 // smallest block shows whole; and that the links themselves have carried at least that since before,
-// and not much more. With relays, an alltoall's, whole blocks for other sites may have come in beside.
+// and not much more. With relays, an alltoall's, blocks for other sites, and pieces of them, may have come in beside: no more than
+// those of the site itself.
 func (c *cluster) checkCrossings(t *testing.T, before *stats, at []string, reports []*report, into map[string]int64, smallest int64, relays bool) {
 	t.Helper()
 	after := c.stats(t)
@@ -116,17 +117,17 @@ func (c *cluster) checkCrossings(t *testing.T, before *stats, at []string, repor
 				}
 			}
 		}
-		carried := (after.into(site) - before.into(site)) / float64(bytes)
-		t.Logf("site %s: %d bytes of blocks must come in, %d have; the links in have carried %.3f × that", site, bytes, received, carried)
+		carried := (after.into(site) - before.into(site)) / float64(max(bytes, received))
+		t.Logf("site %s: %d bytes of blocks must come in, %d have; the links in have carried %.3f × these", site, bytes, received, carried)
 		passing := received - bytes
-		if relays && passing%smallest == 0 {
+		if relays && passing >= 0 && passing <= bytes {
 			bytes, passing = received, 0
 		}
-		if passing < 0 || passing >= smallest || bytes > 2*into[site] {
+		if passing < 0 || passing >= smallest {
 			t.Errorf("site %s: blocks of %d bytes have come in for %d: not each of them once", site, received, bytes)
 		}
 		if carried < 1 || carried > 1+around {
-			t.Errorf("site %s: the links in have carried %.3f × its blocks, want 1 to %v", site, carried, 1+around)
+			t.Errorf("site %s: the links in have carried %.3f × the blocks that came, want 1 to %v", site, carried, 1+around)
 		}
 	}
 }
