@@ -101,8 +101,11 @@ func (p Path) part() float64 { return float64(p.capacity()) / float64(max(p.Flow
 // own or none, and answers that wait behind data of their own direction make its round trips longer than RTT.
 func (p Path) share(lanes int) float64 {
 	bytes := min(float64(p.Rate)*float64(max(lanes, 1)), p.part()) * p.RTT.Seconds()
-	if float64(p.capacity()) >= several*float64(p.Rate) {
+	if p.held() {
 		bytes *= 2
 	}
 	return bytes
 }
+
+// held reports whether something holds each flow, so that it takes several to fill the path.
+func (p Path) held() bool { return float64(p.capacity()) >= several*float64(p.Rate) }

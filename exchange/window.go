@@ -32,6 +32,10 @@ const (
 // (docs/design/lanes.md). Of eight flows over one slow link the least window has the say.
 const leastQueue = 8 * leastSlice
 
+// linkQueue is what leastQueue is of all flows that share the queue of a link: a quarter of it, which they aim at together, is half of
+// what a slow link's queue of 64 packets has room for.
+const linkQueue = 64 * leastSlice
+
 // A window bounds the bytes to one host that it has not answered, over all lanes, so that a
 // link's queue holds a few packets of every flow and not all that it has room for.
 //
@@ -58,6 +62,7 @@ const leastQueue = 8 * leastSlice
 type window struct {
 	slice     int64
 	limit     int64              // bytes, at least leastSlices
+	queue     int64              // bytes: leastQueue, or less where many share a queue
 	step      int64              // bytes after which the peer is to answer, beside the ends of chunks
 	sent, got int64              // bytes of chunks: written, and answered or given up
 	stuck     int64              // of what is between them, what losses hold: it is in no queue
@@ -82,6 +87,10 @@ func newWindow(p Path, lanes, chunk int) *window {
 	share := w.serve(lanes, p, chunk)
 	w.limit = max(share+w.slice, leastSlices*w.slice)
 	w.rate = p.capacity()
+	w.queue = leastQueue
+	if !p.held() {
+		w.queue = min(leastQueue, linkQueue/int64(max(p.Flows, 1)))
+	}
 	w.base = p.RTT + p.Rate.Time(w.slice)
 	return w
 }
@@ -144,7 +153,7 @@ func (w *window) adjust() {
 	w.least = min(w.least, w.best)
 	w.late = max(min(w.best-w.least, time.Hour), 0) // whatever clock the peer claims to have
 	queued := int64(float64(w.limit) * (1 - float64(w.base)/float64(w.base+w.late)))
-	some := max(w.slice, w.step/2, leastQueue)
+	some := max(w.slice, w.step/2, w.queue)
 	w.tight = w.pressed && queued >= some/4
 	switch {
 	case queued > some:
