@@ -119,15 +119,15 @@ func (s *stand) add(o stand) {
 // fell reports whether the site's way has fallen.
 func (s *stand) fell() bool { return s.usual > 0 && s.rate < fallShare*s.usual }
 
-// relieve returns how many bytes of own's backlog each of others is to take so that all end at the same time, nil
-// where that saves too little. Others of no rate take nothing.
-func relieve(own stand, others []stand) []int64 {
+// relieve returns how many bytes of own's backlog each of others is to take so that all end at the same time, and when
+// that is; nil where it saves too little. Others of no rate take nothing.
+func relieve(own stand, others []stand) (take []int64, end time.Duration) {
 	if own.backlog <= 0 || len(others) == 0 {
-		return nil
+		return nil, 0
 	}
 	// Without a rate nothing will ever end: any time is better.
 	const never = 1e9
-	end := func(s stand) float64 {
+	alone := func(s stand) float64 {
 		if s.rate <= 0 {
 			return never
 		}
@@ -137,27 +137,27 @@ func relieve(own stand, others []stand) []int64 {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(end(others[a]), end(others[b])) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(alone(others[a]), alone(others[b])) })
 	// Those that end before the common time take part: the ones of the earliest ends.
 	backlog, rate := float64(own.backlog), own.rate
-	t := end(own)
+	t := alone(own)
 	for _, i := range order {
 		o := others[i]
-		if o.rate <= 0 || end(o) >= t {
+		if o.rate <= 0 || alone(o) >= t {
 			break
 		}
 		backlog += float64(o.backlog)
 		rate += o.rate
 		t = backlog / rate
 	}
-	if saves := end(own) - t; saves < max(leastGain.Seconds(), leastShare*end(own)) {
-		return nil
+	if saves := alone(own) - t; saves < max(leastGain.Seconds(), leastShare*alone(own)) {
+		return nil, 0
 	}
-	take := make([]int64, len(others))
+	take = make([]int64, len(others))
 	for i, o := range others {
 		if o.rate > 0 {
 			take[i] = max(0, int64(t*o.rate)-o.backlog)
 		}
 	}
-	return take
+	return take, time.Duration(min(t, never) * float64(time.Second))
 }

@@ -33,8 +33,11 @@ const (
 	maxLots  = 256
 	// maxHelpers is how many hosts of a site one offers something at a time.
 	maxHelpers = 16
-	// leastGiven is how long others have at least to deliver what they took, before it is asked about.
-	leastGiven = 10 * time.Second
+	// leastGiven is how long others have at least to deliver what they took, before it is asked about. It is for
+	// those that break their word: whoever is only late would see its work done twice, over a link that is slow.
+	leastGiven = 30 * time.Second
+	// mostGiven bounds what a forecast adds to that.
+	mostGiven = time.Hour
 )
 
 // A route is what this host sends to one site.
@@ -194,10 +197,11 @@ func (x *run) relieved(w *route, lent bool) (given int64, fell bool) {
 	if !was && !lent {
 		return 0, false // perhaps: the mates are asked once more, and the others stand by
 	}
-	for i, bytes := range relieve(own, others) {
+	take, end := relieve(own, others)
+	for i, bytes := range take {
 		bytes = int64(float64(bytes) * float64(mine) / float64(max(own.backlog, mine)))
 		if bytes = min(bytes, mayGive-given); bytes > 0 {
-			given += x.give(w, helpers[i], bytes, lent)
+			given += x.give(w, helpers[i], bytes, lent, end)
 		}
 	}
 	return given, true

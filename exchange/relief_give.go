@@ -35,8 +35,8 @@ type lot struct {
 }
 
 // give offers about bytes of what is left on w to hosts, each a part, and what they do not hold to the next. It
-// returns how many bytes they took. With lent it is what came from others.
-func (x *run) give(w *route, hosts []int, bytes int64, lent bool) (given int64) {
+// returns how many bytes they took. With lent it is what came from others only. They are expected to be through in end.
+func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Duration) (given int64) {
 	lots := x.lots(w, bytes, lent)
 	slices.Sort(hosts)
 	for turn := 0; turn < min(len(hosts), 3) && len(lots) > 0 && given < bytes; turn++ {
@@ -63,7 +63,7 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool) (given int64) 
 		}
 		offers.Wait()
 		for i, h := range hosts {
-			n, err := x.gave(taken[i])
+			n, err := x.gave(taken[i], end)
 			if given += n; err != nil {
 				x.mu.Lock()
 				p := x.peer(h)
@@ -77,7 +77,8 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool) (given int64) 
 	return given
 }
 
-// lots returns about bytes of what is left on w, of every peer its part, and of that the last.
+// lots returns about bytes of what is left on w, of every peer its part, and of that the last: what came from others
+// first, which is all of it with lent.
 func (x *run) lots(w *route, bytes int64, lent bool) []lot {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -90,7 +91,7 @@ func (x *run) lots(w *route, bytes int64, lent bool) []lot {
 		part := int64(float64(bytes) * float64(p.backlog(x.part.Chunk)) / float64(max(all, 1)))
 		for k := len(p.sends) - 1; k >= p.first && part > 0; k-- {
 			s := p.sends[k]
-			if s.confirmed || s.extra != lent || s.unsent == 0 {
+			if s.confirmed || lent && !s.extra || s.unsent == 0 {
 				continue
 			}
 			for _, sb := range slices.Backward(s.blocks) {
@@ -153,8 +154,8 @@ func (x *run) sending(host, number int) *sendBlock {
 }
 
 // gave notes what another host has taken, and returns the bytes that need not be sent any more. What lanes have been
-// given in the meantime arrives twice. Its error is errMalformed.
-func (x *run) gave(taken []frame) (bytes int64, err error) {
+// given in the meantime arrives twice. The others are expected to be through in end. Its error is errMalformed.
+func (x *run) gave(taken []frame, end time.Duration) (bytes int64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, f := range taken {
@@ -190,7 +191,7 @@ func (x *run) gave(taken []frame) (bytes int64, err error) {
 			x.through(s.to)
 			continue
 		}
-		s.due = time.Now().Add(max(leastGiven, 2*time.Since(x.start)))
+		s.due = time.Now().Add(max(leastGiven, 2*time.Since(x.start), min(4*end, mostGiven)))
 		if s.unsent == 0 && s.writing == 0 {
 			x.departed(s)
 		}

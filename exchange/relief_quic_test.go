@@ -159,23 +159,24 @@ func TestRelief(t *testing.T) {
 		most   float64 // of what a clairvoyant needs; little is left at the end to make up for a second and a half
 	}{
 		{"at a quarter", []event{falls("UK", "UT", at(.25), 4)}, []rates{{.25, 2.44}, {99, 1.48}}, 1.3},
-		{"at half", []event{falls("UK", "UT", at(.5), 4)}, []rates{{.5, 2.44}, {99, 1.48}}, 1.3},
+		{"at half", []event{falls("UK", "UT", at(.5), 4)}, []rates{{.5, 2.44}, {99, 1.48}}, 1.4},
 		{"at three quarters", []event{falls("UK", "UT", at(.75), 4)}, []rates{{.75, 2.44}, {99, 1.48}}, 1.6},
 		{"and recovers", []event{falls("UK", "UT", at(.25), 4), rises("UK", "UT", at(.75), 4)}, []rates{{.25, 2.44}, {.75, 1.48}, {99, 2.44}}, 1.3},
-		{"and the other one", []event{falls("UK", "UT", at(.25), 4), falls("NTH", "UT", at(.75), 4)}, []rates{{.25, 2.44}, {.75, 1.48}, {99, .61}}, 1.45},
+		{"and the other one", []event{falls("UK", "UT", at(.25), 4), falls("NTH", "UT", at(.75), 4)}, []rates{{.25, 2.44}, {.75, 1.48}, {99, .61}}, 1.35},
 	} {
 		ideal := time.Duration(float64(alone) * clairvoyant(tc.rates))
 		stats, took := w.run(t, p, 1, tc.events...)
 		sum := totals(stats)
 		t.Logf("falls %s: %v, %.2f of the ideal %v (undisturbed %v); in %d steps %d bytes were given away, %d taken, %d came twice",
 			tc.name, took, float64(took)/float64(ideal), ideal, alone, sum.Replanned, sum.Given, sum.Helping, sum.twice)
-		if sum.Given == 0 {
+		// After a late one so little may be left that there is nothing to gain.
+		if sum.Given == 0 && tc.name != "at three quarters" {
 			t.Errorf("falls %s: nothing was given away", tc.name)
 		}
 		if most := time.Duration(float64(ideal) * tc.most); took > most {
-			t.Errorf("falls %s: took %v, want at most %.1f x %v", tc.name, took, tc.most, ideal)
+			t.Errorf("falls %s: took %v, want at most %.2f x %v", tc.name, took, tc.most, ideal)
 		}
-		if sum.twice > sum.Given/2 {
+		if sum.twice > max(sum.Given/4, 64<<10) {
 			t.Errorf("falls %s: %d bytes came twice", tc.name, sum.twice)
 		}
 	}

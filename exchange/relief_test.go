@@ -87,11 +87,11 @@ func TestHostileTaken(t *testing.T) {
 			{kind: frameTaken, host: 1, number: 0, index: 9, n: 2},
 			{kind: frameTaken, host: 1, number: 0, index: maxNumber, n: maxNumber},
 		} {
-			if n, err := x.gave([]frame{f}); !errors.Is(err, errMalformed) || n != 0 {
+			if n, err := x.gave([]frame{f}, 0); !errors.Is(err, errMalformed) || n != 0 {
 				t.Errorf("%+v: %d bytes, %v", f, n, err)
 			}
 		}
-		if n, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 3}, {kind: frameTaken, host: 1, number: 0, index: 4, n: 2}}); n != 40 || err != nil {
+		if n, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 3}, {kind: frameTaken, host: 1, number: 0, index: 4, n: 2}}, 0); n != 40 || err != nil {
 			t.Errorf("entries 2 to 5 of 10 bytes: %d bytes, %v", n, err)
 		}
 		if sb := x.sends[0].blocks[0]; sb.ready != 6 || x.sends[0].unsent != 7 { // 4 are given away; the checksum is not known yet
@@ -160,7 +160,7 @@ func TestReliefDelivers(t *testing.T) {
 					x.mu.Lock()
 					w := &route{site: "host2", host: 2, peers: []*peer{x.peers["host2"]}}
 					x.mu.Unlock()
-					given += x.give(w, []int{1}, int64(rng.IntN(60000)), false)
+					given += x.give(w, []int{1}, int64(rng.IntN(60000)), false, 0)
 				}
 			}()
 			stats, errs := g.run(t.Context(), j)
@@ -202,7 +202,7 @@ func TestReclaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer x.cancel(nil)
-		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}); err != nil {
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
 			t.Fatal(err)
 		}
 		s, to := x.sends[0], x.peers["host1"]
@@ -220,6 +220,110 @@ func TestReclaim(t *testing.T) {
 		x.resend(to)
 		if s.ready != 9 || s.unsent != 10 { // all but the one that has arrived; and the checksum is not sent
 			t.Errorf("%d entries are ready and %d not sent", s.ready, s.unsent)
+		}
+		// Of a block that is to be passed on, and is not here yet.
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 2, index: 2, n: 4}}, 0); err != nil {
+			t.Fatal(err)
+		}
+		to.reclaim(time.Now().Add(leastGiven))
+		x.resend(to)
+		if s := x.sends[1]; s.ready != 0 || s.unsent != 11 {
+			t.Errorf("%d entries that are not here are ready, %d not sent", s.ready, s.unsent)
+		}
+	})
+}
+
+// TestSecondCopyIsAnswered: what is read of a chunk that is here already is answered as well, before its end. A sender
+// whose window holds less than a chunk would otherwise wait for ever in the middle of it.
+func TestSecondCopyIsAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const chunk = 10000
+		p := ringPlan(2)
+		p.MessageBytes = 3 * chunk
+		g := newFakeGrid(t, p.Hosts, nil)
+		j := newJob(t, rand.New(rand.NewPCG(1, 42)), p, chunk)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		// host0 runs no part: the test speaks for it.
+		s, err := g.open(ctx, "host0", "host1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := 0
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			r := newFrameReader(s)
+			for f := (frame{}); r.next(&f) == nil; {
+				if f.kind == frameGot {
+					answered = f.number
+				}
+			}
+		}()
+		copies := header{id: j.parts[1].ID}.appendTo(nil)
+		copies = (&frame{kind: frameTell, number: chunk / 4}).appendTo(copies)
+		for _, n := range []int{chunk, chunk / 2} {
+			copies = (&frame{kind: frameChunk, number: 0, index: 1, n: chunk}).appendTo(copies)
+			copies = append(copies, make([]byte, n)...)
+		}
+		go s.Write(copies)
+		g.engines["host1"].Run(ctx, j.parts[1], j.data[1])
+		s.Abort()
+		<-read
+		if want := chunk + chunk/2 - chunk/4; answered <= want {
+			t.Errorf("%d bytes of a chunk and the half of its second copy are answered, want more than %d", answered, want)
+		}
+		g.accepts.Wait()
+		cancel()
+		time.Sleep(time.Minute) // what waits for host0's part gives up
+		g.accepts.Wait()
+	})
+}
+
+// TestComesBack: a host whose way has fallen as well takes back what it gave away, and what others lent is given back before
+// anything else.
+func TestComesBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		g := newFakeGrid(t, p.Hosts, func(c *Config) {
+			c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+			c.Site = func(h string) string { return h }
+		})
+		j := newJob(t, rand.New(rand.NewPCG(1, 43)), p, 10)
+		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.cancel(nil)
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
+			t.Fatal(err)
+		}
+		w := &route{site: "host1", host: 1, peers: []*peer{x.peers["host1"]}}
+		for got := int64(0); !w.pace.fell(); got++ {
+			if w.pace.looks < 100 {
+				got += 1000
+			}
+			w.pace.look(got, true)
+		}
+		x.ways = map[string]*route{w.site: w}
+		out, err := x.offered(x.peers["host2"], &frame{kind: frameOffer, host: 1, number: 0, index: 2, n: 4}, nil)
+		if err != nil || len(out) == 0 || x.sends[0].unsent != 11 {
+			t.Errorf("answers %x, %v; %d entries not sent, want 11", out, err, x.sends[0].unsent)
+		}
+		// The other one: a lent entry among its own.
+		own := x.sends[0].blocks[0]
+		s := &send{Send: &Send{ID: -1, Dst: 1}, to: own.s.to, extra: true, unsent: 1}
+		lent := &sendBlock{b: x.blocks[own.b.index], s: s, sent: newBitmap(11), once: newBitmap(11), by: make([]uint8, 11), awaited: 1}
+		lent.sent.setAll(11)
+		lent.sent.clear(7)
+		s.blocks = []*sendBlock{lent}
+		own.s.to.sends = append(own.s.to.sends, s)
+		for _, only := range []bool{true, false} {
+			lots := x.lots(w, 10, only)
+			if len(lots) != 1 || lots[0].frame.index != 7 || lots[0].frame.n != 1 {
+				t.Errorf("only lent %v: offers %+v, want entry 7", only, lots)
+			}
 		}
 	})
 }

@@ -36,11 +36,12 @@ func (x *run) offered(p *peer, f *frame, out []byte) ([]byte, error) {
 	if !x.adapts() || x.left == 0 || x.ended || x.ctx.Err() != nil {
 		return out, nil
 	}
-	if w := x.ways[x.eng.cfg.Site(x.part.Hosts[f.host])]; w != nil && w.pace.fell() {
-		return out, nil
-	}
+	// What comes back is taken back, fallen or not: whoever offers it has seen that its own way is slower still.
 	if sb := x.sending(f.host, f.number); sb != nil && !sb.s.extra {
 		return x.takeBack(sb, f, out), nil
+	}
+	if w := x.ways[x.eng.cfg.Site(x.part.Hosts[f.host])]; w != nil && w.pace.fell() {
+		return out, nil
 	}
 	var sb *sendBlock
 	for first, n := b.have.run(f.index, f.index+f.n); n > 0; first, n = b.have.run(first+n, f.index+f.n) {

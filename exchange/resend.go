@@ -35,9 +35,11 @@ func (x *run) resend(p *peer) {
 					sb.by[i] = byAgain
 					sb.sent.clear(i)
 					sb.word = min(sb.word, i>>6)
-					sb.ready++
-					s.ready++
 					s.unsent++
+					if sb.b.have.has(i) { // or it was given away before it came here
+						sb.ready++
+						s.ready++
+					}
 				}
 			}
 		}

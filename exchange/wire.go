@@ -226,10 +226,24 @@ func (r frameReader) chunk(p []byte, done int) error {
 	return nil
 }
 
-// skip drops n bytes.
+// skip drops a chunk of n bytes. They are answered like any others: a sender whose window holds less than a chunk
+// writes the rest of it when it hears of the beginning.
 func (r frameReader) skip(n int) error {
-	_, err := r.br.Discard(n)
-	return noEOF(err)
+	for done := 0; done < n; {
+		if _, err := r.br.Peek(1); err != nil {
+			return noEOF(err)
+		}
+		k, err := r.br.Discard(min(n-done, r.br.Buffered()))
+		if err != nil {
+			return noEOF(err)
+		}
+		if done += k; r.part != nil && done < n {
+			if err := r.part(done); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // next reads a frame into f. It returns io.EOF, bare, at the end of the stream between
@@ -270,7 +284,8 @@ func (r frameReader) next(f *frame) error {
 			return noEOF(err)
 		}
 		f.sum = binary.LittleEndian.Uint64(b)
-		return r.skip(8)
+		_, err = r.br.Discard(8)
+		return noEOF(err)
 	case frameToken, frameLeft, frameDone, frameSeen, frameLeftSeen, frameTell:
 		f.number, err = r.uvarint()
 		return err
