@@ -137,25 +137,28 @@ type guesser struct {
 	mu        sync.Mutex // guards the fields below
 	at        time.Time
 	predictor *netmap.Predictor
+	sites     map[string]string // that it was made with
 }
 
 // guessEvery bounds what gathering all measured pairs costs.
 const guessEvery = 5 * time.Second
 
-// believedEstimate is knownEstimate with a bandwidth predicted where none was measured.
+// believedEstimate is knownEstimate with what was not measured of a pair far apart predicted from its like: its bandwidth, and what several
+// lanes get, which one pair of two sites measures for all. Of a pair nearby only the bandwidth matters.
 func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 	e, ok := a.knownEstimate(from, to)
-	if e.Has(netmap.FieldBandwidth) || !e.Has(netmap.FieldLatency) {
+	lacks := !e.Has(netmap.FieldBandwidth) || !e.Has(netmap.FieldCapacity) && 2*e.Latency >= minPathRTT
+	if !lacks || !e.Has(netmap.FieldLatency) {
 		return e, ok
 	}
 	g := &a.guesses
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, sites := time.Now(), a.sites()
-	if g.predictor == nil || now.Sub(g.at) >= guessEvery {
-		g.predictor, g.at = a.netmap.Predictor(sites, now), now
+	if now := time.Now(); g.predictor == nil || now.Sub(g.at) >= guessEvery {
+		g.sites, g.at = a.sites(), now
+		g.predictor = a.netmap.Predictor(g.sites, now)
 	}
-	return g.predictor.Fill(e, sites[from], sites[to]), true
+	return g.predictor.Fill(e, g.sites[from], g.sites[to]), true
 }
 
 // latencyFrom estimates the one-way latency from host: half of the measured round

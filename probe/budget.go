@@ -10,10 +10,11 @@ import (
 type use int
 
 const (
-	first  use = iota // of a pair that was never measured
-	watch             // a short train that looks whether a link is as it was
-	again             // what is measured again at length: bulks, capacity, LogP; inside a site all
-	urgent            // a second opinion where a reading and an estimate disagree
+	first     use = iota // of a pair that was never measured
+	watch                // a short train that looks whether a link is as it was
+	again                // what is measured again at length: bulks, capacity, LogP; inside a site all
+	urgent               // a second opinion where a reading and an estimate disagree
+	searching            // the first search of a young link for what several lanes get
 	uses
 
 	// operator is what an operator wants at once: it is charged to again, and waits for no budget while
@@ -22,12 +23,12 @@ const (
 )
 
 // useNames are the uses in messages.
-var useNames = [uses + 1]string{"first", "watch", "again", "urgent", "operator"}
+var useNames = [uses + 1]string{"first", "watch", "again", "urgent", "search", "operator"}
 
 // parts is what each use is sure of; what one has no need of goes to the others. Most is
 // for watch: a change that nobody sees costs more than an estimate that is a little off.
-// Of a slow link watch takes all that it gets.
-var parts = [uses]float64{first: 0.05, watch: 0.60, again: partAgain, urgent: 0.15}
+// Of a slow link watch takes all that it gets. A search is paid for with what it takes of the others, long after.
+var parts = [uses]float64{first: 0.04, watch: 0.60, again: partAgain, urgent: 0.15, searching: 0.01}
 
 const partAgain = 0.20
 

@@ -33,6 +33,9 @@ const (
 	// and 9 of them are enough to see it.
 	searchSpread = 0.17
 	searchSteps  = 8
+	// searchTrips is how many round trips a point may take at least: some ten for its lanes to get under way, and twice what a
+	// full link is read for.
+	searchTrips = 42
 
 	// bulkChunk is how much is written at once: little beside what the slowest link carries
 	// in a round trip would cost a fast one much.

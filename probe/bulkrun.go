@@ -152,7 +152,7 @@ func (r *bulkRun) step(ctx context.Context, s control, start time.Time, k int, c
 		// A point of a curve is worth less than the search's end: where losses decide, few
 		// lanes may take minutes to be read well, and many are what is looked for.
 		p.want = max(p.want, searchSpread)
-		until = min(until, time.Since(start)+r.o.time/searchSteps)
+		until = min(until, time.Since(start)+max(r.o.time/searchSteps, searchTrips*max(r.o.rtt, res.RTT)))
 	}
 	first := len(*all)
 	var last steady
@@ -182,6 +182,11 @@ func (r *bulkRun) step(ctx context.Context, s control, start time.Time, k int, c
 		}
 		if st := readSteady((*all)[first:], p); st.Rate > 0 {
 			last = st
+		}
+		if k < r.o.lanes && !last.Enough {
+			if st, ok := readGain((*all)[first:], last, p, curve); ok {
+				last = st
+			}
 		}
 		r.o.progress(fmt.Sprintf("%d lanes: %.3g Mbit/s", k, last.Rate*8/1e6), m.Bytes)
 		switch {

@@ -247,6 +247,9 @@ func (e *leased) afford(now time.Time, q request, t terms) (use, error) {
 	if u == first && t.late && q.cost > firstCost { // the host's first long probe, and not the link's
 		u = again
 	}
+	if u == searching && (t.late || e.budget.wait(now, searching, q.cost, t) > 0) { // a young link is worth one
+		u = again
+	}
 	if d := e.watchGap(t) - now.Sub(e.watched); u == watch && d > 0 {
 		retry, why = d, "the link was watched just now"
 	} else if d := e.budget.wait(now, u, q.cost, t); d > 0 {
@@ -291,7 +294,11 @@ func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.
 		e.rations.take(host, e.since.Add(free), now)
 	}
 	changed := rate > 0 && e.rate.said(host, float64(rate), now)
-	bytes = min(bytes, mostSent(e.rate.rate(), held))
+	if most := mostSent(e.rate.rate(), held); u == searching { // lanes may get many times what trains read, and the others' budget is not this one's
+		bytes = min(bytes, max(most, int64(k.terms.burst)))
+	} else {
+		bytes = min(bytes, most)
+	}
 	if e.held = false; bytes == 0 {
 		e.watched = time.Time{} // the holder found its peer taken
 	}

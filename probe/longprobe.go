@@ -71,12 +71,14 @@ func (p *Prober) most(l longProbe, u use, cost int64) int64 {
 	switch {
 	case u == first && l.kind == KindBandwidth:
 		burst *= firstPart
+	case u == searching: // of a network that holds flows, trains have read but a part
+		burst = min(searchGain*burst, float64(p.cfg.LinkBurst))
 	case l.kind == KindCapacity: // it goes on only while the lanes get more than trains have read, and half a search says nothing
 		burst *= 2
 	}
 	e, _ := p.rec.known(l.peer.Name)
 	// Where nobody knows yet what several lanes get it may be many times what trains read.
-	if rate := max(float64(l.rate), float64(e.Capacity)); u != first && (l.kind != KindCapacity || e.Capacity > 0) {
+	if rate := max(float64(l.rate), float64(e.Capacity)); u != first && u != searching && (l.kind != KindCapacity || e.Capacity > 0) {
 		if back := float64(p.rec.arrives(l.peer.Name)); back > 0 {
 			rate = min(rate, back*mostBack)
 		}
@@ -94,6 +96,9 @@ func (p *Prober) most(l longProbe, u use, cost int64) int64 {
 // so much of that, over a slow link, that the first trains of hosts would wait for hours, it must not: of a sixth of the burst they
 // do not, nor of half of what [firstTrains] of them leave. A second opinion on one that may have met others' packets is as good as the first.
 func (p *Prober) longUse(l longProbe) use {
+	if l.kind == KindCapacity {
+		return p.searchUse(l.peer.site())
+	}
 	cost, burst := float64(l.cost()), p.cfg.linkTerms().burstAt(float64(l.rate))
 	if cost > burst/6 && cost > (burst-firstTrains*firstCost)/2 {
 		return again
@@ -102,8 +107,19 @@ func (p *Prober) longUse(l longProbe) use {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.links[l.peer.site()]
-	if s != nil && (l.kind == KindBandwidth && (s.bulkedAt.IsZero() || second) || l.kind == KindCapacity && s.searchedAt.IsZero()) {
+	if s != nil && l.kind == KindBandwidth && (s.bulkedAt.IsZero() || second) {
 		return first
+	}
+	return again
+}
+
+// searchUse is longUse of a search. What several lanes get decides between schedules by the factor that they gain, so the first search of
+// a young link waits for no debt: its keeper sees to it that there is one.
+func (p *Prober) searchUse(site string) use {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.links[site]; s != nil && s.searchedAt.IsZero() && time.Since(s.since) < youth {
+		return searching
 	}
 	return again
 }

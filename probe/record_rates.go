@@ -127,6 +127,34 @@ func (r *recorder) second(peer string) bool {
 	return r.seeded(peer).out.second()
 }
 
+// searches reports whether this host is to search for what several lanes get to peer: its own bulk probe has read one, and nobody more. A second
+// opinion on that bulk probe need not come first, the search begins with one lane then.
+func (r *recorder) searches(peer string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := &r.seeded(peer).out
+	return b.part.readings() > 0 && b.lanes == 0 && r.like(peer).lanes == 0
+}
+
+// unsearched reports whether another host's bulk probe has read what one flow gets of the link to peer, and nobody what several get: that
+// host searches next, and a bulk probe of this one would be in its way.
+func (r *recorder) unsearched(peer string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seeded(peer).out.bulk.readings() > 0 {
+		return false
+	}
+	_, claims, _ := r.claims(r.cfg.Self.Name, peer)
+	bulked := false
+	for _, c := range claims {
+		if c.e.Has(netmap.FieldLanes) {
+			return false
+		}
+		bulked = bulked || c.from != r.cfg.Self.Name && c.e.Has(netmap.FieldLine)
+	}
+	return bulked
+}
+
 // one returns what a search for the knee need not measure again of the link to peer: a flow that gets but a part of it. Rate
 // is 0 where nobody has measured that.
 func (r *recorder) one(peer string) (one lanePoint, line float64) {
@@ -134,7 +162,7 @@ func (r *recorder) one(peer string) (one lanePoint, line float64) {
 	defer r.mu.Unlock()
 	p := r.seeded(peer)
 	like := r.like(peer).siteFlow
-	if part := p.out.partOf(like); part == 0 || part >= plausible {
+	if part := p.out.partOf(like); part == 0 || part >= plausible && part < fills { // strangers share it: a second reading of one lane is worth its bytes
 		return one, 0
 	}
 	rate, spread := p.out.flow(like)

@@ -27,6 +27,8 @@ const (
 	sharedMany = 0.10
 	// sharedBursts is by how much strangers' packets wander more than if each came by itself, about.
 	sharedBursts = 1.5
+	// sureGain is how much of what more lanes may gain at most shows for sure that they gain.
+	sureGain = 0.6
 	// steadyUnsure is the least error of a rate that looks steady and was not seen for long enough.
 	steadyUnsure = 0.3
 	// steadyUnknown is the error of a rate of which too few parts were seen to tell it.
@@ -158,6 +160,23 @@ func readSteady(ss []sample, p bulkPath) steady {
 	}
 	best.Shaped = shaped
 	return best
+}
+
+// readGain reads again, in shorter parts, what [readSteady] has read of a point of a search. ok says that the lanes get so much more than those of the
+// last point of curve, and so evenly, that the next point may follow: a search where the network holds each flow costs
+// as many bytes as its last points take time. No losses may decide.
+func readGain(ss []sample, last steady, p bulkPath, curve []lanePoint) (r steady, ok bool) {
+	if len(curve) == 0 || p.rtt <= 0 || last.Rate <= 0 {
+		return steady{}, false
+	}
+	before := curve[len(curve)-1]
+	more := float64(p.lanes)/float64(before.Lanes) - 1
+	r = readParts(ss, last.From, steadyTrips*p.rtt/2, p)
+	if r.Rate < before.Rate*(1+sureGain*more) || r.noise > steadyError || r.lossy || r.Grows {
+		return steady{}, false
+	}
+	r.Enough, r.Spread = true, max(r.noise, loneSpread)
+	return r, true
 }
 
 // readParts reads the mean rate from an instant on, and its error from parts of at least size.

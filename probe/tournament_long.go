@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,6 +34,8 @@ const (
 	logpStart = 2 * time.Minute
 	// longRest is how long a host rests after a long probe.
 	longRest = 5 * time.Second
+	// longRetry is the pause before a host asks again whose peer was taken.
+	longRetry = 500 * time.Millisecond
 	// bulkSoon is the least time between two of a host where the estimator lacks one, since there was none
 	// or the link has changed.
 	bulkSoon = time.Minute
@@ -53,6 +56,11 @@ const (
 	longTime = 10 * time.Second
 	// searchPatience is after how long, and 20 round trips of slow start, a search should have got what is known of one lane.
 	searchPatience = 3 * time.Second
+	// searchGain is how many times as much as other first probes the first search of a link may take: it ends where twice the
+	// lanes get no more, so it takes that only where the link carries as many times what trains have read.
+	searchGain = 8
+	// searchFirst is for how long after the start of a link its bulk probes of further hosts wait for the first search.
+	searchFirst = 2 * time.Minute
 	// firstPart is the part of the burst of a link that its first bulk probe may take: the rest is for that of a
 	// second host.
 	firstPart = 0.5
@@ -99,13 +107,27 @@ func (p *Prober) longs(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		err := p.doLong(ctx, l)
+		err := p.insistLong(ctx, l)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		p.longDone(l, err)
 		// Others' turns with this host have waited meanwhile.
 		if err := sleep(ctx, p.jitter(longRest)); err != nil {
+			return err
+		}
+	}
+}
+
+// insistLong does a long probe, and asks again for a while where its peer is taken: most are taken by a train.
+func (p *Prober) insistLong(ctx context.Context, l longProbe) error {
+	for begun := time.Now(); ; {
+		err := p.doLong(ctx, l)
+		var busy *BusyError
+		if !errors.As(err, &busy) || busy.Retry >= longRetry || time.Since(begun) >= longRest || p.pressed() {
+			return err
+		}
+		if sleep(ctx, p.jitter(longRetry)) != nil {
 			return err
 		}
 	}
@@ -187,6 +209,9 @@ func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
 	case KindBandwidth:
 		return !inside && l.read > 0 && due(l.bulk) && now.Sub(l.since) >= min(l.read.Time(chatter), longestChatter)
 	case KindCapacity:
+		if l.searchedAt.IsZero() && now.Sub(l.since) < youth { // what others may not spend is not this one's
+			return !inside && l.bulked != "" && !now.Before(l.capacity.notBefore)
+		}
 		return !inside && l.bulked != "" && due(l.capacity)
 	}
 	return due(l.logp)
@@ -198,7 +223,7 @@ func (p *Prober) wanted(l longProbe, now time.Time, unknown bool) bool {
 	if l.kind == KindLogP && l.peer.site() == p.cfg.Self.site() {
 		return true
 	}
-	w := p.rec.wants(l.peer.Name)
+	w, unsearched, searches := p.rec.wants(l.peer.Name), p.rec.unsearched(l.peer.Name), p.rec.searches(l.peer.Name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, q := p.links[l.peer.site()], p.peers[l.peer.Name]
@@ -206,9 +231,12 @@ func (p *Prober) wanted(l longProbe, now time.Time, unknown bool) bool {
 	case s == nil || q == nil:
 		return false
 	case l.kind == KindCapacity:
-		return w == wantsCapacity || !s.searchedAt.IsZero() && now.Sub(s.searchedAt) >= capacityEvery
+		return searches || !s.searchedAt.IsZero() && now.Sub(s.searchedAt) >= capacityEvery
 	case l.kind == KindLogP:
 		return w == wantsNothing || now.Sub(q.since) >= logpPatience
+	}
+	if unsearched && now.Sub(s.since) < searchFirst {
+		return false
 	}
 	return w == wantsBulk || !unknown && now.Sub(s.bulkedAt) >= bulkEvery
 }

@@ -30,13 +30,14 @@ func alike(latency time.Duration) (low, high time.Duration) {
 // pair whose latency is known gets the median over the measured pairs from the same site to
 // the same site whose latency is alike (not above it by more than 2 ms or 30 %, nor under a
 // quarter of it, which queues explain). Hosts without a site label count as one site. What
-// is filled in has [SourcePredicted]; measurements are never changed, and earlier
+// is filled in has [SourcePredicted]; measurements are not changed, and earlier
 // predictions neither change nor count. A pair without latency, or without a like pair,
 // stays unknown.
 //
 // What several lanes get, and how many it takes, is searched for between one pair of two sites at a
 // time. Any other pair of them with a bandwidth gets the medians of the like pairs that know it,
-// measured or not itself: it is of the link. Inside a site there is nothing to predict.
+// measured or not itself: it is of the link. Where its own bandwidth is of trains alone and contradicts them, it is corrected, the one
+// measurement that is. Inside a site there is nothing to predict.
 //
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
 func Predict(s *Snapshot) *Snapshot {
@@ -44,6 +45,7 @@ func Predict(s *Snapshot) *Snapshot {
 	measured := map[direction][]sample{}
 	missing := map[direction][]sample{}
 	searched := map[direction][]sample{} // capacities
+	flows := map[direction]BytesPerSec{} // the most that a bulk probe has found one flow to get
 	n := s.N()
 	est := slices.Clone(s.est)
 	for i := range n {
@@ -59,6 +61,9 @@ func Predict(s *Snapshot) *Snapshot {
 				missing[d] = append(missing[d], p)
 			case e.Source != SourcePredicted:
 				measured[d] = append(measured[d], p)
+			}
+			if e.Has(FieldBandwidth|FieldLine) && e.Source != SourcePredicted {
+				flows[d] = max(flows[d], e.Bandwidth)
 			}
 			if d.from != d.to && e.Source != SourcePredicted && e.Has(FieldCapacity|FieldLanes) {
 				searched[d] = append(searched[d], sample{at: i*n + j, latency: e.Latency, bandwidth: e.Capacity, lanes: e.Lanes})
@@ -80,7 +85,7 @@ func Predict(s *Snapshot) *Snapshot {
 	for d, g := range gaps {
 		capacities := medians(searched[d], g)
 		for at, lanes := range medians(lanesOf(searched[d]), g) {
-			est[at] = est[at].shared(capacities[at], lanes)
+			est[at] = est[at].shared(capacities[at], lanes, flows[d])
 		}
 	}
 	return s.with(est)
@@ -92,12 +97,21 @@ func (e Estimate) lacksCapacity() bool {
 }
 
 // shared returns e with what like pairs know of their link: the capacity, which is no less than what one
-// lane gets, and the lanes that reach it.
-func (e Estimate) shared(capacity, lanes BytesPerSec) Estimate {
+// lane gets, and the lanes that reach it. Where nothing but trains has measured e, it may say that one flow gets the whole link, and like
+// pairs that this takes many: then it gets flow, the most that bulk probes of any pair have found one to get, 0 if there were none. Where that is more
+// than one of many lanes can get they contradict each other, and nothing is corrected: no host's word alone makes a link slow.
+func (e Estimate) shared(capacity, lanes, flow BytesPerSec) Estimate {
+	most := crowded * capacity / max(lanes, 1)
+	if !e.Has(FieldLine) && e.Bandwidth > most && 0 < flow && flow <= most {
+		e.Bandwidth = flow
+	}
 	e.Capacity, e.Lanes = max(capacity, e.Bandwidth), int(lanes+0.5)
 	e.Known |= FieldCapacity | FieldLanes
 	return e
 }
+
+// crowded is how many times what each of the lanes at the knee gets a flow may get alone.
+const crowded = 2
 
 // lanesOf returns searched with the numbers of lanes in the place of rates.
 func lanesOf(searched []sample) []sample {
@@ -112,6 +126,7 @@ func lanesOf(searched []sample) []sample {
 type Predictor struct {
 	measured map[[2]string][]sample // by the sites of sender and receiver; by latency
 	searched map[[2]string][]sample // of them those whose bandwidths are capacities
+	flows    map[[2]string]BytesPerSec
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host.
@@ -119,7 +134,7 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}}
 	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -134,6 +149,9 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 			if b.Has(FieldLatency | FieldBandwidth) {
 				d := [2]string{sites[from], sites[to]}
 				p.measured[d] = append(p.measured[d], sample{at: len(p.measured[d]), latency: b.Latency, bandwidth: b.Bandwidth})
+				if b.Has(FieldLine) {
+					p.flows[d] = max(p.flows[d], b.Bandwidth)
+				}
 				if d[0] != d[1] && b.Has(FieldCapacity|FieldLanes) {
 					p.searched[d] = append(p.searched[d], sample{latency: b.Latency, bandwidth: b.Capacity, lanes: b.Lanes})
 				}
@@ -158,7 +176,7 @@ func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
 	if e.lacksCapacity() {
 		if lanes, ok := medianOf(lanesOf(p.searched[d]), e.Latency); ok {
 			capacity, _ := medianOf(p.searched[d], e.Latency)
-			e = e.shared(capacity, lanes)
+			e = e.shared(capacity, lanes, p.flows[d])
 		}
 	}
 	return e

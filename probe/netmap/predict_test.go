@@ -42,10 +42,17 @@ func capacitySlowly(s *Snapshot, i, j int, e Estimate) Estimate {
 		return e
 	}
 	var capacities, lanes []BytesPerSec
+	flow := BytesPerSec(0)
 	for a := range s.N() {
 		for b := range s.N() {
 			o := s.Estimate(a, b)
-			if s.Host(a).Site != s.Host(i).Site || s.Host(b).Site != s.Host(j).Site || o.Source == SourcePredicted || !o.Has(FieldLatency|FieldCapacity|FieldLanes) {
+			if a == b || s.Host(a).Site != s.Host(i).Site || s.Host(b).Site != s.Host(j).Site || o.Source == SourcePredicted || !o.Has(FieldLatency) {
+				continue
+			}
+			if o.Has(FieldBandwidth | FieldLine) {
+				flow = max(flow, o.Bandwidth)
+			}
+			if !o.Has(FieldCapacity | FieldLanes) {
 				continue
 			}
 			if low, high := alike(e.Latency); o.Latency >= low && o.Latency <= high {
@@ -58,6 +65,9 @@ func capacitySlowly(s *Snapshot, i, j int, e Estimate) Estimate {
 	}
 	slices.Sort(capacities)
 	slices.Sort(lanes)
+	if each := median(capacities) / max(median(lanes), 1); e.Bandwidth > 2*each && !e.Has(FieldLine) && flow > 0 && flow <= 2*each {
+		e.Bandwidth = flow
+	}
 	e.Capacity, e.Lanes = max(median(capacities), e.Bandwidth), int(median(lanes)+0.5)
 	e.Known |= FieldCapacity | FieldLanes
 	return e
@@ -190,5 +200,40 @@ func TestPredictionError(t *testing.T) {
 	}
 	if _, _, count := PredictionError(NewSnapshot(1, hosts, make([]Estimate, n*n))); count != 0 {
 		t.Errorf("%d pairs of an empty map", count)
+	}
+}
+
+// A pair that only trains have measured gets what bulk probes have found a flow to get where like pairs need many lanes, and keeps what it has where
+// their words contradict each other.
+func TestPredictWhatLanesTell(t *testing.T) {
+	const all = FieldLatency | FieldBandwidth
+	est := func(bandwidth BytesPerSec, of Field) Estimate {
+		return Estimate{Known: all | of, Latency: 50 * time.Millisecond, Bandwidth: bandwidth * Mbps, Line: 20 * Mbps, Capacity: 20 * Mbps, Lanes: 16, Source: SourceProbed}.clean()
+	}
+	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	for _, tt := range []struct {
+		name        string
+		flow, other BytesPerSec // Mbit/s that bulk probes of a0→b0 and of a1→b1 found, 0 none
+		want        BytesPerSec // of a0→b1, which trains have measured at 20
+	}{
+		{"one bulk probe", 1.3, 0, 1.3},
+		{"two", 1.3, 1.2, 1.3},
+		{"the other fills the link", 1.3, 19, 20},
+		{"none", 0, 0, 20},
+		{"the searcher contradicts itself", 19, 0, 20},
+	} {
+		pairs := make([]Estimate, 16)
+		pairs[2] = est(tt.flow, FieldLine|FieldCapacity|FieldLanes)
+		if tt.flow == 0 {
+			pairs[2] = est(20, FieldCapacity|FieldLanes)
+		}
+		pairs[3], pairs[7] = est(20, 0), est(20, 0)
+		if tt.other > 0 {
+			pairs[7] = est(tt.other, FieldLine)
+		}
+		got := Predict(NewSnapshot(1, hosts, pairs)).Estimate(0, 3)
+		if got.Bandwidth != tt.want*Mbps || got.Capacity != 20*Mbps || got.Lanes != 16 {
+			t.Errorf("%s: %.2f Mbit/s of %.2f with %d lanes, want %v", tt.name, got.Bandwidth.Mbps(), got.Capacity.Mbps(), got.Lanes, float64(tt.want))
+		}
 	}
 }

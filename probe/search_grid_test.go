@@ -1,0 +1,90 @@
+package probe
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/internal/gridnet"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// A schedule over a link that holds each flow depends on what several lanes get by the factor that they gain. Two minutes after the
+// start one pair of the two sites has measured it, on a slow link as well, and all others take it over.
+func TestYoungLinkIsSearched(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU, and twelve times as much with the race detector")
+	}
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		name  string
+		link  gridnet.Link
+		hosts int
+		knee  int
+		takes time.Duration // of the link, for all long probes
+	}{
+		{"10 Mbit/s, a flow 1.25", gridnet.Link{Rate: 10 * gridnet.Mbps, FlowRate: 1.25 * gridnet.Mbps, Latency: 50 * ms}, 3, 8, 10 * time.Second},
+		{"8 Mbit/s, a flow 1, 100 ms", gridnet.Link{Rate: 8 * gridnet.Mbps, FlowRate: gridnet.Mbps, Latency: 100 * ms}, 2, 8, 16 * time.Second},
+		{"1.16 Mbit/s, one flow fills it", gridnet.Link{Rate: 1.16 * gridnet.Mbps, Latency: 50 * ms}, 3, 1, 10 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := gridtest.Pair(tt.link)
+			for i, s := range cfg.Sites {
+				cfg.Sites[i].Hosts = gridtest.Hosts(s.Name, tt.hosts)
+				cfg.Sites[i].Rate, cfg.Sites[i].Latency = 100*gridnet.Mbps, ms/10
+			}
+			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
+				w := &bulkWorld{world: newWorld(t), n: n}
+				var members []*member
+				for _, s := range cfg.Sites {
+					for _, h := range s.Hosts {
+						members = append(members, w.joinLanes(h, s.Name, nil))
+					}
+				}
+				w.run(members, true, func(context.Context) {
+					time.Sleep(2 * time.Minute)
+					s := netmap.Predict(w.snapshot())
+					for i := range s.N() {
+						for j := range s.N() {
+							if s.Host(i).Site == s.Host(j).Site {
+								continue
+							}
+							e := s.Estimate(i, j)
+							if off := float64(e.Capacity)/linkTruth(tt.link.Rate) - 1; !e.Has(netmap.FieldCapacity) || math.Abs(off) > 0.15 {
+								t.Errorf("%s→%s: capacity %.2f Mbit/s, %+.1f %%", s.Host(i).Name, s.Host(j).Name, e.Capacity.Mbps(), 100*off)
+							}
+							if e.Lanes < (tt.knee+1)/2 || e.Lanes > 2*tt.knee {
+								t.Errorf("%s→%s: %d lanes reach it, want about %d", s.Host(i).Name, s.Host(j).Name, e.Lanes, tt.knee)
+							}
+						}
+					}
+					for _, m := range members {
+						for _, l := range m.prober.Cost().Links {
+							t.Logf("%s→%s has carried %d kB of probes", l.From, l.To, l.LastHour/1000)
+							if float64(l.LastHour) > tt.takes.Seconds()*float64(tt.link.Rate) {
+								t.Errorf("%s→%s has carried %d bytes of probes, want at most what it carries in %v", l.From, l.To, l.LastHour, tt.takes)
+							}
+						}
+					}
+				})
+			})
+		})
+	}
+}
+
+// snapshot is the map of all members.
+func (w *world) snapshot() *netmap.Snapshot {
+	hosts := make([]netmap.Host, len(w.peers))
+	for i, p := range w.peers {
+		hosts[i] = netmap.Host{Name: p.Name, Site: p.Site}
+	}
+	est := make([]netmap.Estimate, len(hosts)*len(hosts))
+	for i, from := range hosts {
+		for j, to := range hosts {
+			est[i*len(hosts)+j], _ = w.known(from.Name, to.Name)
+		}
+	}
+	return netmap.NewSnapshot(1, hosts, est)
+}
