@@ -1,0 +1,71 @@
+package group
+
+import (
+	"sync"
+	"time"
+)
+
+// An outbox sends messages from a goroutine of its own, so that no one who holds
+// state waits for the network. The queue is bounded: a peer that does not read is closed.
+type outbox struct {
+	c     conn
+	queue chan message
+	stop  chan struct{} // closed by finish: send what is queued, then close
+	once  sync.Once
+}
+
+func newOutbox(c conn) *outbox {
+	return &outbox{c: c, queue: make(chan message, 1024), stop: make(chan struct{})}
+}
+
+// run sends, beats included, until finish; then the conn is closed.
+//
+// A failed Send closes nothing: a peer that has said its last words stops listening, and
+// that it did may arrive before the words do. How the conn ended is for its reader to find.
+func (o *outbox) run() {
+	defer o.c.Close()
+	if o.deliver() != nil {
+		<-o.stop
+	}
+}
+
+func (o *outbox) deliver() error {
+	beat := time.NewTicker(beatPause)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			if c, ok := o.c.(*streamConn); ok {
+				c.listen()
+			}
+			if err := o.c.Send(message{Kind: kindBeat}); err != nil {
+				return err
+			}
+		case m := <-o.queue:
+			if err := o.c.Send(m); err != nil {
+				return err
+			}
+		case <-o.stop:
+			for {
+				select {
+				case m := <-o.queue:
+					if err := o.c.Send(m); err != nil {
+						return err
+					}
+				default:
+					return nil
+				}
+			}
+		}
+	}
+}
+
+func (o *outbox) send(m message) {
+	select {
+	case o.queue <- m:
+	default:
+		o.c.Abort()
+	}
+}
+
+func (o *outbox) finish() { o.once.Do(func() { close(o.stop) }) }
