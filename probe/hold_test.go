@@ -120,7 +120,7 @@ func TestHoldEndsBulk(t *testing.T) {
 					}
 					errs <- err
 				}()
-				time.Sleep(time.Second) // a search takes two at the least
+				time.Sleep(time.Second) // into the middle of it
 				if len(errs) > 0 {
 					t.Errorf("a%d: the bulk probe ended before the exchange began", prober)
 				}
