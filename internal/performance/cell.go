@@ -110,4 +110,5 @@ type Reading struct {
 	Note      string    `json:"note,omitempty"`
 	Failed    string    `json:"failed,omitempty"`
 	Seconds   float64   `json:"wall_s"`
+	Earlier   string    `json:"earlier,omitempty"` // date of the run that it is of, if that is not the file's
 }

@@ -22,7 +22,7 @@ func main() {
 	only := flag.String("only", "", "regular expression; only cells whose name it matches (--list shows the names)")
 	list := flag.Bool("list", false, "list the cells")
 	seeds := flag.Int("seeds", 1, "how many seeds")
-	out := flag.String("out", "", "file for the page, as docs/performance.md; its numbers go to docs/results/performance.json beside")
+	out := flag.String("out", "", "file for the page, as docs/performance.md; its numbers go to docs/results/performance.json beside, where those of cells that --only leaves out stay")
 	flag.Usage = func() {
 		fmt.Fprintf(os.Stderr, "Measures how near to the bound exchanges come, in virtual time. It runs in the root of the module.\n\n"+
 			"Usage: scripts/bench exchange [--only REGEXP] [--seeds N] [--out FILE] [--list]\n\n")
@@ -56,6 +56,12 @@ func run(ctx context.Context, only string, list bool, seeds int, out string) err
 		}
 		return nil
 	}
+	var old *Raw
+	if out != "" && only != "" {
+		if old, err = readRaw(out); err != nil {
+			return err
+		}
+	}
 	raw := &Raw{Command: command(), Date: time.Now().UTC().Format("2006-01-02 15:04 UTC")}
 	begin := time.Now()
 	err = bubble.Run(ctx, "internal/performance", "TestMeasure", cells, func(r Reading) {
@@ -63,6 +69,9 @@ func run(ctx context.Context, only string, list bool, seeds int, out string) err
 		fmt.Fprintf(os.Stderr, "%3d of %d  %5.1f s  %v\n", len(raw.Readings), len(cells), r.Seconds, r.Cell)
 	})
 	raw.Seconds, raw.Missing = time.Since(begin).Seconds(), len(cells)-len(raw.Readings)
+	if old != nil {
+		raw.join(old)
+	}
 	if len(raw.Readings) > 0 { // what was measured until then is worth having
 		err = errors.Join(err, report(raw, out))
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -17,6 +20,64 @@ type Raw struct {
 	Seconds  float64   `json:"wall_clock_s"`
 	Missing  int       `json:"missing,omitempty"` // cells, of a run that was interrupted
 	Readings []Reading `json:"readings"`
+	Earlier  []Earlier `json:"earlier,omitempty"` // of which readings are left
+}
+
+// An Earlier is a run from which the file holds readings of cells that were not measured since.
+type Earlier struct {
+	Command string `json:"command"`
+	Date    string `json:"date"`
+	Cells   int    `json:"cells"`
+}
+
+// join adds to raw the readings of old, an earlier run, of cells that raw has none of.
+func (raw *Raw) join(old *Raw) {
+	have := make(map[string]bool)
+	for _, r := range raw.Readings {
+		have[r.Cell.String()] = true
+	}
+	left := make(map[string]int) // by date
+	for _, r := range old.Readings {
+		if have[r.Cell.String()] {
+			continue
+		}
+		if r.Earlier == "" {
+			r.Earlier = old.Date
+		}
+		left[r.Earlier]++
+		raw.Readings = append(raw.Readings, r)
+	}
+	place := make(map[string]int)
+	for i, c := range allCells(1) {
+		place[c.String()] = i
+	}
+	slices.SortStableFunc(raw.Readings, func(a, b Reading) int { return place[a.Cell.String()] - place[b.Cell.String()] })
+	for _, e := range append(old.Earlier, Earlier{Command: old.Command, Date: old.Date}) {
+		if e.Cells = left[e.Date]; e.Cells > 0 {
+			raw.Earlier = append(raw.Earlier, e)
+		}
+	}
+}
+
+// numbersOf is the file beside the page out that holds its numbers.
+func numbersOf(out string) string {
+	return filepath.Join(filepath.Dir(out), "results", "performance.json")
+}
+
+// readRaw reads the numbers of the page out, nil if there are none.
+func readRaw(out string) (*Raw, error) {
+	data, err := os.ReadFile(numbersOf(out))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	raw := &Raw{}
+	if err == nil {
+		err = json.Unmarshal(data, raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; move it away to begin anew", numbersOf(out), err)
+	}
+	return raw, nil
 }
 
 // report prints raw and writes its page to a file, unless that is empty. It returns errMissed, wrapped with the cells.
@@ -29,8 +90,7 @@ func report(raw *Raw, out string) error {
 		if err != nil {
 			return err
 		}
-		numbers := filepath.Join(filepath.Dir(out), "results", "performance.json")
-		for name, text := range map[string][]byte{out: []byte(markdown(raw)), numbers: append(data, '\n')} {
+		for name, text := range map[string][]byte{out: []byte(markdown(raw)), numbersOf(out): append(data, '\n')} {
 			if err := os.WriteFile(name, text, 0o644); err != nil {
 				return err
 			}
@@ -157,7 +217,7 @@ func markdown(raw *Raw) string {
 		"median makespan over the least time that any schedule could take with the links as they were emulated. It holds all that an\n" +
 		"operation does, from the last rank's call to the last rank's return, and headers: 4.8 % of a full packet.\n\n")
 	if raw.Missing > 0 {
-		fmt.Fprintf(&b, "This run was interrupted: %d cells are missing.\n\n", raw.Missing)
+		fmt.Fprintf(&b, "The last run was interrupted: it did not get to %d of its cells.\n\n", raw.Missing)
 	}
 	for _, row := range order {
 		of := rows(raw.Readings, row)
@@ -175,6 +235,28 @@ func markdown(raw *Raw) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "## How this was made\n\n- Command: `%s`\n- Date: %s, in %.0f min of wall clock\n- Raw numbers: [performance.json](results/performance.json)\n", raw.Command, raw.Date, raw.Seconds/60)
+	fmt.Fprintf(&b, "## How this was made\n\n- Command: `%s`\n- Date: %s, in %.0f min of wall clock\n", raw.Command, raw.Date, raw.Seconds/60)
+	for _, e := range raw.Earlier {
+		fmt.Fprintf(&b, "- %d cells are of an earlier run: `%s`, %s\n", e.Cells, e.Command, e.Date)
+	}
+	if names := missing(raw.Readings); names != "" {
+		fmt.Fprintf(&b, "- Not measured: %s\n", names)
+	}
+	b.WriteString("- Raw numbers: [performance.json](results/performance.json)\n")
 	return b.String()
+}
+
+// missing names the cells of the first seed of which there is no reading.
+func missing(readings []Reading) string {
+	have := make(map[string]bool)
+	for _, r := range readings {
+		have[r.Cell.String()] = true
+	}
+	var names []string
+	for _, c := range allCells(1) {
+		if !have[c.String()] {
+			names = append(names, "`"+c.String()+"`")
+		}
+	}
+	return strings.Join(names, ", ")
 }
