@@ -128,12 +128,16 @@ func (r *recorder) second(peer string) bool {
 }
 
 // searches reports whether this host is to search for what several lanes get to peer: its own bulk probe has read one, and nobody more. A second
-// opinion on that bulk probe need not come first, the search begins with one lane then.
+// opinion on that bulk probe need not come first, but where it found neither all of what trains read nor less than half: there are strangers on
+// the link, who let a search take the bytes of those that tell what is left of it for one.
 func (r *recorder) searches(peer string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := &r.seeded(peer).out
-	return b.part.readings() > 0 && b.lanes == 0 && r.like(peer).lanes == 0
+	b, like := &r.seeded(peer).out, r.like(peer)
+	if part := b.partOf(like.siteFlow); part >= plausible && part < fills {
+		return false
+	}
+	return b.part.readings() > 0 && b.lanes == 0 && like.lanes == 0
 }
 
 // unsearched reports whether another host's bulk probe has read what one flow gets of the link to peer, and nobody what several get: that

@@ -231,7 +231,7 @@ func (p *Prober) wanted(l longProbe, now time.Time, unknown bool) bool {
 	case s == nil || q == nil:
 		return false
 	case l.kind == KindCapacity:
-		return searches || !s.searchedAt.IsZero() && now.Sub(s.searchedAt) >= capacityEvery
+		return searches || w == wantsCapacity || !s.searchedAt.IsZero() && now.Sub(s.searchedAt) >= capacityEvery
 	case l.kind == KindLogP:
 		return w == wantsNothing || now.Sub(q.since) >= logpPatience
 	}
