@@ -155,8 +155,8 @@ func TestHog(t *testing.T) {
 				}
 			}
 			wg.Wait()
-		}, func() { time.Sleep(5 * time.Minute) })
-		fresh(c, 3*time.Minute, "b1")
+		}, func() { time.Sleep(8 * time.Minute) })
+		fresh(c, 6*time.Minute, "b1")
 	})
 }
 
