@@ -67,17 +67,24 @@ func TestHostileOffers(t *testing.T) {
 	}
 }
 
+// loneRun returns a run of the first of three hosts of a ring, which nobody has started.
+func loneRun(t *testing.T) *run {
+	t.Helper()
+	p := ringPlan(3)
+	p.MessageBytes = 100
+	g := newFakeGrid(t, p.Hosts, nil)
+	j := newJob(t, rand.New(rand.NewPCG(1, 41)), p, 10)
+	x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
 // TestHostileTaken: what was not offered cannot be taken.
 func TestHostileTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := ringPlan(3)
-		p.MessageBytes = 100
-		g := newFakeGrid(t, p.Hosts, nil)
-		j := newJob(t, rand.New(rand.NewPCG(1, 41)), p, 10)
-		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := loneRun(t)
 		defer x.cancel(nil)
 		for _, f := range []frame{
 			{kind: frameTaken, host: 9, number: 0, n: 1},
@@ -193,14 +200,7 @@ func TestReliefDelivers(t *testing.T) {
 // TestReclaim: what another host has taken and does not deliver is asked about when it is due, and sent after all.
 func TestReclaim(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := ringPlan(3)
-		p.MessageBytes = 100
-		g := newFakeGrid(t, p.Hosts, nil)
-		j := newJob(t, rand.New(rand.NewPCG(1, 41)), p, 10)
-		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := loneRun(t)
 		defer x.cancel(nil)
 		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
 			t.Fatal(err)
