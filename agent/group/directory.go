@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -74,7 +75,8 @@ type forming struct {
 type registration struct {
 	host  string
 	rank  int
-	limit time.Duration // 0 is none
+	limit time.Duration // from now on; 0 is none
+	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
 	out   chan message  // waiting (dropped when full), then one formed or refused
 }
@@ -104,7 +106,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 	if old := f.regs[m.Rank]; old != nil && old.host != host {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
-	reg := &registration{host: host, rank: m.Rank, limit: m.Limit, out: make(chan message, 4)}
+	reg := &registration{host: host, rank: m.Rank, limit: m.Limit, given: m.Limit + m.Waited, out: make(chan message, 4)}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
 		d.limit(f, reg)
@@ -212,7 +214,7 @@ func (d *directory) expire(f *forming) {
 	}
 	d.refuse(f, &Failure{Kind: NotFormed, Rank: lowest, Cause: fmt.Sprintf(
 		"%s not joined job %q (%d of %d missing) in the %v that rank %d on host %s has waited; %s",
-		missing.phrase(), f.job, missing.count, f.ranks, first.limit.Round(time.Millisecond), first.rank, first.host, here.phrase())})
+		missing.phrase(), f.job, missing.count, f.ranks, first.given.Round(time.Millisecond), first.rank, first.host, here.phrase())})
 }
 
 func (f *forming) missing() rankList {
@@ -257,7 +259,7 @@ func (f *forming) claims() string {
 // serve answers one registration stream whose first message was m.
 func (d *directory) serve(host string, m message, c conn) {
 	defer c.Close()
-	if m.Ranks < 1 || m.Ranks > maxRanks || m.Rank < 0 || m.Rank >= m.Ranks || m.Limit < 0 || m.Job == "" || len(m.Job) > 256 {
+	if m.Ranks < 1 || m.Ranks > maxRanks || m.Rank < 0 || m.Rank >= m.Ranks || m.Limit < 0 || m.Waited < 0 || m.Waited > math.MaxInt64-m.Limit || m.Job == "" || len(m.Job) > 256 {
 		c.Send(message{Kind: kindRefused, Failure: &Failure{Kind: Internal, Rank: -1,
 			Cause: fmt.Sprintf("registration of rank %d of %d in job %.256q is malformed", m.Rank, m.Ranks, m.Job)}})
 		c.Recv() // let the answer arrive; the other side closes

@@ -145,6 +145,7 @@ func (g *Groups) form(ctx context.Context, reg message, opts JoinOptions) (messa
 		at = directoryHost(reg.Job, g.cfg.Members())
 		if opts.Limit > 0 {
 			reg.Limit = max(opts.Limit-time.Since(begun), 1)
+			reg.Waited = opts.Limit - reg.Limit
 		}
 		m, err := g.registerAt(ctx, at, reg, waiting)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -101,6 +102,39 @@ func TestLimitGoesWithItsRank(t *testing.T) {
 			t.Errorf("rank 0 waited %v", took[0])
 		}
 	})
+}
+
+// The failure names what a rank was given, though a part of it went by before its directory was reached.
+func TestLimitAsGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		defer stop()
+		at := directoryHost("j", []string{"a", "b"})
+		from := map[string]string{"a": "b", "b": "a"}[at]
+		f.cut[at] = true
+		go func() {
+			time.Sleep(20*time.Second + 3*time.Millisecond)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.cut[at] = false
+		}()
+		errs, took := f.arrive("j", []string{from, ""}, func(int) JoinOptions { return JoinOptions{Limit: time.Minute} })
+		wantFailure(t, errs[0], Failure{Kind: NotFormed, Rank: 1, Cause: "in the 1m0s that rank 0 on host " + from + " has waited"})
+		if took[0] < time.Minute || took[0] > time.Minute+time.Second {
+			t.Errorf("rank 0 waited %v", took[0])
+		}
+	})
+	// What a peer says is added up: the sum must be a time.
+	d := directory{jobs: make(map[string]*forming)}
+	for _, m := range []message{{Limit: -1}, {Waited: -1}, {Limit: math.MaxInt64, Waited: 1}} {
+		m.Job, m.Ranks = "j", 2
+		here, there := pipe()
+		go d.serve("b", m, there)
+		if got, err := here.Recv(); err != nil || got.Kind != kindRefused || !strings.Contains(got.Failure.Cause, "malformed") {
+			t.Errorf("limit %d, waited %d: %+v, %v", m.Limit, m.Waited, got, err)
+		}
+		here.Abort()
+	}
 }
 
 // Without limit a rank waits on, and it is let in when the last one comes.

@@ -40,6 +40,7 @@ type message struct {
 	Host    string        `json:"host,omitempty"`    // relay: for whom it is; items by way of the coordinator: from whom
 	Missing string        `json:"missing,omitempty"` // waiting: the ranks that are not there, for people
 	Limit   time.Duration `json:"limit,omitempty"`   // register: nanoseconds that the rank waits for the others, 0 for ever
+	Waited  time.Duration `json:"waited,omitempty"`  // register: nanoseconds of the rank's time that are over; with Limit what it was given
 
 	Seq        uint64          `json:"seq,omitempty"` // the group's operations are numbered from 0
 	Collective plan.Collective `json:"op,omitempty"`
@@ -65,7 +66,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

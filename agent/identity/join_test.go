@@ -386,7 +386,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	var a attempts
 	now := time.Unix(0, 0)
 	persistent := netip.MustParseAddr("2001:db8::1")
-	for i := range uint32(3 * maxSources) {
+	for i := range uint32(maxSources + maxSources/16) {
 		if i%100 == 0 {
 			a.fail(persistent, now.Add(time.Duration(i)))
 		}

@@ -17,6 +17,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// What the caller's shell holds must not leak into the tests.
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("GORACE", "atexit_sleep_ms=10") // else the race detector lets each command sleep a second at its end
 			for _, name := range []string{"GRIDAGENT_CONFIG", "GRIDAGENT_DIR", "GRIDAGENT_SOCKET"} {
 				env.Setenv(name, "")
 			}

@@ -44,7 +44,7 @@ func TestCrossTrafficKeepsItsRate(t *testing.T) {
 	for _, poisson := range []bool{false, true} {
 		for _, size := range []int{HeaderBytes, 333, MTU} {
 			b, s := withCross(t, Link{Rate: 20 * Mbps, Latency: time.Millisecond}, CrossTraffic{Rate: 6 * Mbps, Size: size, Poisson: poisson}, 7)
-			const d = 20 * time.Second
+			const d = 5 * time.Second
 			b.advance(d)
 			p := s.pipe
 			conserved(t, b)

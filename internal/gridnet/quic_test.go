@@ -158,6 +158,9 @@ func TestQUICGoodput(t *testing.T) {
 		size int64
 	}{{1.16, 2 << 20}, {5, 8 << 20}, {85, 48 << 20}} {
 		t.Run(fmt.Sprintf("%vMbps", tc.mbps), func(t *testing.T) {
+			if gridtest.Race && tc.mbps > 10 {
+				t.Skip("40,000 packets: run without the race detector, under which the slower links are")
+			}
 			rate := gridnet.Rate(tc.mbps) * gridnet.Mbps
 			link := gridnet.Link{Rate: rate, Latency: 50 * time.Millisecond}
 			gridtest.Run(t, gridtest.Pair(link), func(t *testing.T, n *gridnet.Network) {
@@ -227,14 +230,18 @@ func TestQUICLanes(t *testing.T) {
 // Random loss p holds one connection to about 1.2·MSS/(RTT·√p), whatever the link could carry: at
 // 100 ms and 0.1 % some 4 Mbit/s with 1280-byte packets. Eight get several times that.
 func TestQUICUnderLoss(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("64 MiB in 54,000 packets: run without the race detector, under which TestQUICGoodput takes the same way")
+	}
+	const size = 32 << 20
 	link := gridnet.Link{Rate: 50 * gridnet.Mbps, Latency: 50 * time.Millisecond, Loss: 0.001}
 	rate := map[int]float64{}
 	for _, lanes := range []int{1, 8} {
 		gridtest.Run(t, gridtest.Pair(link), func(t *testing.T, n *gridnet.Network) {
 			// Over the whole time: lanes do not end together, so their own rates must not be added up.
 			start := time.Now()
-			transfer(t, n, lanes, 32<<20/int64(lanes))
-			rate[lanes] = (32 << 20) / time.Since(start).Seconds() / float64(gridnet.Mbps)
+			transfer(t, n, lanes, size/int64(lanes))
+			rate[lanes] = size / time.Since(start).Seconds() / float64(gridnet.Mbps)
 		})
 	}
 	t.Logf("1 connection %.1f Mbit/s, 8 connections %.1f", rate[1], rate[8])

@@ -44,7 +44,7 @@ func number(t *testing.T, a, b *gridnet.Conn, n int, gap time.Duration) (order [
 // The losses of a seed are always the same, those of another seed are others, and their
 // number is within five standard deviations of the binomial distribution.
 func TestLoss(t *testing.T) {
-	const n, p = 20_000, 0.01
+	const n, p = 8_000, 0.01
 	run := func(seed uint64, jitter time.Duration) (arrived []int) {
 		cfg := gridtest.Pair(gridnet.Link{Loss: p, Latency: time.Millisecond, Jitter: jitter})
 		cfg.Seed = seed
