@@ -86,6 +86,7 @@ func (a *Agent) metrics(now time.Time) []metric {
 		one("exchange_replanned_total", "counter", "How often a link fell in an exchange and others took over a part of what this host had left. One that rises often shows links that change.", relief.Replanned),
 		metric{"exchange_taken_over_bytes_total", "counter", "Bytes that hosts sent in place of others whose link had fallen.", []metricSample{
 			{[]string{"by", "others"}, float64(relief.Given)}, {[]string{"by", "self"}, float64(relief.Helping)}}},
+		one("exchange_detoured_bytes_total", "counter", "Bytes sent by way of a third host, as the straight way had fallen or was broken. One that rises for long shows hosts that do not reach each other.", relief.Detoured),
 		counted("groups", "Groups with ranks here, by state.", "state", groups),
 	)
 }

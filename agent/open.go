@@ -195,6 +195,7 @@ func (a *Agent) openGroups() error {
 			}
 		},
 		Site: watch.site,
+		Vias: a.alive,
 		Log:  a.log,
 	})
 	if err != nil {
@@ -214,6 +215,7 @@ func (a *Agent) openGroups() error {
 		Alloc:    a.spool.alloc,
 		Tree:     a.tree,
 		Latency:  a.latencyFrom,
+		Way:      a.way,
 		Heard: func(host string) uint64 {
 			s, _ := a.endpoint.Stats(host)
 			return s.PacketsReceived

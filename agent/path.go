@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -19,6 +20,23 @@ func (a *Agent) path(host string) exchange.Path {
 	}
 	e, _ := a.believedEstimate(a.name, host)
 	return pathOf(e)
+}
+
+// way is what the map knows of the way to host, for the messages of groups.
+func (a *Agent) way(host string) group.Way {
+	e, _ := a.believedEstimate(a.name, host)
+	p := pathOf(e)
+	if p.RTT == 0 {
+		return group.Way{}
+	}
+	sites := a.sites()
+	w := group.Way{Site: sites[host], Rate: float64(max(p.Rate, p.Capacity))}
+	for _, s := range sites {
+		if s == sites[a.name] {
+			w.Mates++
+		}
+	}
+	return w
 }
 
 // pathOf returns what e says of a path. Where several flows have not been measured, they are taken to get

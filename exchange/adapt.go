@@ -21,6 +21,10 @@ const (
 	// fallShare is below which part of what it was a rate counts as fallen. Eight flows on one link differ by a
 	// third over two seconds, all of a site together by a tenth.
 	fallShare = 0.55
+	// earlyShare is the same in the first earlyLooks: a link whose queue overflows when an exchange begins is half empty
+	// for a second or two after that.
+	earlyShare = 0.4
+	earlyLooks = 3 * paceSlots
 	// suspectShare is below which part a host asks the others of its site.
 	suspectShare = 0.8
 	// leastGain and leastShare are what others must save: less is not worth what is sent twice, nor
@@ -38,7 +42,9 @@ type pace struct {
 	looks  int   // how many
 	got    int64 // at the last look
 	begun  bool
-	early  int // looks since the first that are not counted
+	early  int     // looks since the first that are not counted
+	age    int     // looks with something to send, up to earlyLooks
+	low    float64 // the rate when it was last full, if it had fallen then; else 0
 }
 
 // look notes that got bytes have been answered in all, and whether there was something to send.
@@ -54,6 +60,7 @@ func (p *pace) look(got int64, busy bool) {
 		p.early++
 		return
 	}
+	p.age = min(p.age+1, earlyLooks)
 	if p.n == paceSlots {
 		if !p.suspect() { // what it fell from stays what is compared with
 			p.before += p.slots[p.next]
@@ -64,6 +71,11 @@ func (p *pace) look(got int64, busy bool) {
 	}
 	p.slots[p.next] = d
 	p.next = (p.next + 1) % paceSlots
+	if p.full() {
+		if p.low = 0; p.fell() {
+			p.low = p.rate()
+		}
+	}
 }
 
 // rate returns the bytes a second of the last paceSpan, or of the part of it in which there was something to send; 0
@@ -90,6 +102,14 @@ func (p *pace) usual() float64 {
 	return float64(p.before) / (float64(p.looks) * paceEvery.Seconds())
 }
 
+// share is below which part of the usual rate one counts as fallen.
+func (p *pace) share() float64 {
+	if p.age < earlyLooks {
+		return earlyShare
+	}
+	return fallShare
+}
+
 // suspect reports whether the rate is below the usual one: a reason to ask the mates for theirs.
 func (p *pace) suspect() bool {
 	return p.full() && p.usual() > 0 && p.rate() < suspectShare*p.usual()
@@ -97,7 +117,7 @@ func (p *pace) suspect() bool {
 
 // fell reports whether the rate is far below the usual one.
 func (p *pace) fell() bool {
-	return p.full() && p.usual() > 0 && p.rate() < fallShare*p.usual()
+	return p.full() && p.usual() > 0 && p.rate() < p.share()*p.usual()
 }
 
 // A stand is what a host, or all hosts of a site, have left for a site, and what they get.
@@ -116,8 +136,8 @@ func (s *stand) add(o stand) {
 	s.hosts += o.hosts
 }
 
-// fell reports whether the site's way has fallen.
-func (s *stand) fell() bool { return s.usual > 0 && s.rate < fallShare*s.usual }
+// fell reports whether the site's way has fallen: below share of what is usual.
+func (s *stand) fell(share float64) bool { return s.usual > 0 && s.rate < share*s.usual }
 
 // relieve returns how many bytes of own's backlog each of others is to take so that all end at the same time, and when
 // that is; nil where it saves too little. Others of no rate take nothing.

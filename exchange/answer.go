@@ -42,11 +42,9 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 	defer x.mu.Unlock()
 	switch f.kind {
 	case frameDone:
-		for _, s := range p.sends {
-			if s.ID == f.number {
-				x.confirm(s)
-				return nil
-			}
+		// Of what goes beside the plan's way the answer to the whole comes here as well.
+		if x.confirmed(p, f.number) || x.peers[p.name] != nil && x.confirmed(x.peers[p.name], f.number) {
+			return nil
 		}
 		return fmt.Errorf("%w: done with transfer %d, which host %d does not receive from here", errMalformed, f.number, p.index)
 	case frameSeen, frameLeftSeen:
@@ -84,6 +82,7 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 // errMalformed. It needs x.mu.
 func (x *run) got(p *peer, l *outLane, bytes int64, clock time.Duration) error {
 	now := time.Now()
+	l.heard = now
 	if l.win != nil || l.meter == nil { // a nil window says that nobody has asked
 		if err := l.answered(bytes, clock); err != nil {
 			return err
@@ -137,6 +136,7 @@ func (x *run) closeOne(p *peer) {
 	if p.open--; p.open == 0 {
 		p.cancel()
 		p.cond.Broadcast()
+		x.endAside(p)
 	}
 	x.settle()
 }

@@ -1,6 +1,10 @@
 package exchange
 
-import "time"
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
 
 // Which lanes serve a peer: staff begins with what its path is believed to need, tend adds
 // more where losses turn out to hold them all (grow.go).
@@ -9,6 +13,9 @@ import "time"
 // than exchanges use as well and which is mostly open already, carries them only until
 // the first of the others is open: what the rooms of an agent tell each other need
 // not wait behind data that losses hold back.
+
+// spareTrips is how many round trips after the first lane the spare one is dialed: data come first.
+const spareTrips = 2
 
 // handshakeBytes is about what one end sends to connect: a padded Initial, its certificate
 // and acknowledgements. Lanes of one peer connect so far apart that this fits the path.
@@ -19,6 +26,11 @@ func (x *run) lanesTo(p *peer) int {
 	p.path = x.eng.cfg.Path(p.name)
 	if p.path.Flows <= 0 && p.path.known() {
 		p.path.Flows = x.sharing(p)
+	}
+	// Of an alltoall few pairs of hosts carry a link, and where each flow is held their own queues would be taken for the link's:
+	// held links lost a tenth so.
+	if p.pacer == nil && x.part.Collective == plan.Allgather {
+		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.givers())
 	}
 	n := p.path.Lanes()
 	if x.eng.cfg.Lanes != nil {
@@ -31,19 +43,44 @@ func (x *run) lanesTo(p *peer) int {
 // at once: as many as if every host of the site did what this one does.
 func (x *run) sharing(p *peer) int {
 	site := x.eng.cfg.Site
-	here, there := site(x.eng.cfg.Self), site(p.name)
-	hosts, peers := 0, 0
-	for _, h := range x.part.Hosts {
-		if site(h) == here {
-			hosts++
-		}
-	}
+	there := site(p.name)
+	peers := 0
 	for _, q := range x.peers {
 		if len(q.sends) > 0 && site(q.name) == there {
 			peers++
 		}
 	}
-	return max(hosts, 1) * max(peers, 1)
+	return x.mates() * max(peers, 1)
+}
+
+// givers is how many hosts of this host's site have bytes of an allgather, which is how many send to other sites: one in a broadcast.
+// Where none has any it is mates. It needs x.mu.
+func (x *run) givers() (n int) {
+	site := x.eng.cfg.Site
+	here := site(x.eng.cfg.Self)
+	last := -1 // blocks are in the order of their pieces, and then of their origins: only those of the first piece are counted
+	for _, b := range x.part.Blocks {
+		if b.Piece == 0 && b.Size > 0 && b.Origin != last && site(x.part.Hosts[b.Origin]) == here {
+			n++
+		}
+		last = b.Origin
+	}
+	if n == 0 {
+		return x.mates()
+	}
+	return n
+}
+
+// mates is how many hosts of the exchange are at this host's site, itself included.
+func (x *run) mates() (n int) {
+	site := x.eng.cfg.Site
+	here := site(x.eng.cfg.Self)
+	for _, h := range x.part.Hosts {
+		if site(h) == here {
+			n++
+		}
+	}
+	return max(n, 1)
 }
 
 // staff has p served by n lanes, if they are not yet. It needs x.mu.
@@ -52,8 +89,15 @@ func (x *run) staff(p *peer, n int) {
 	switch {
 	case p.lanes == 0 && n == 1:
 		to = 1
+		if p.pacer != nil && p.path.Loss > leastLoss && x.eng.cfg.Lanes == nil {
+			p.spare = true
+			m, delay := x.meter(p, 1), spareTrips*p.path.RTT+p.pacer.slot(handshakeBytes, time.Now())
+			x.writers.Go(func() { x.lane(p, 1, delay, m) })
+		}
 	case p.lanes == 0:
 		to = n + 1
+	case p.lanes == 1 && p.spare:
+		from, to = 2, n+1
 	case p.lanes == 1:
 		from, to = 1, n+1
 	default:
@@ -71,15 +115,19 @@ func (x *run) staff(p *peer, n int) {
 	p.win.serve(n, p.path, x.part.Chunk)
 }
 
-// opened notes that s is lane n to p.
-func (x *run) opened(p *peer, n int, s Stream, m *meter) *outLane {
+// opened notes that s is lane n to p, by way of another host unless by is empty.
+func (x *run) opened(p *peer, n int, s Stream, by string, m *meter) *outLane {
 	path := p.path.over(s) // asks the connection: not under the lock
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p.win == nil {
+	if p.win == nil || p.by != by && len(p.outs) == 0 { // another way has other times
 		p.win = newWindow(path, p.lanes, x.part.Chunk)
 	}
-	l := &outLane{n: n, stream: s, win: p.win, meter: m}
+	p.by = by
+	l := &outLane{n: n, stream: s, by: by, win: p.win, meter: m, heard: time.Now()}
+	if by == "" {
+		l.pacer = p.pacer
+	}
 	p.outs = append(p.outs, l)
 	return l
 }
@@ -96,6 +144,13 @@ func (x *run) closed(p *peer, l *outLane) {
 	}
 	l.win.gone(l.sent - l.got)
 	p.cond.Broadcast() // lane 0 may be needed again, and there is room
+}
+
+// rests reports whether l is the spare lane and has nothing to do: its peer is served by one lane over a path that loses packets. Then
+// nothing is sent there while more waits for the pacer than it lets go. What losses leave of that lane's congestion window
+// is too little for what is left at the end: 30 KB took a second so. It needs run.mu.
+func (p *peer) rests(l *outLane) bool {
+	return p.spare && p.lanes == 1 && l.n == 1 && !p.pacer.idle(time.Now())
 }
 
 // spares reports whether l leaves the data to other lanes. It needs run.mu.

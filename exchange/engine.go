@@ -42,6 +42,9 @@ type Config struct {
 	// [Sample.SiteLanes], and for how many pairs of hosts share a path whose Flows are not
 	// known. It must not block. Nil means that each host stands alone.
 	Site func(host string) string
+	// Vias lists hosts of no part that may pass data on to others which this one cannot reach any
+	// more, best first. It must not block. Nil means that only hosts of the exchange do.
+	Vias func() []string
 	// MaxTransit bounds the memory, in bytes, for blocks that are only forwarded, over
 	// all parts that run. Zero means 1 GiB. A part that needs more is refused.
 	MaxTransit int64
@@ -63,14 +66,18 @@ type Engine struct {
 	mu       sync.Mutex // guards the fields below; never held over I/O
 	runs     map[ID]*run
 	expected map[ID]*expectation
-	waiting  int   // streams, over all expectations
-	transit  int64 // bytes reserved by runs
+	waiting  int                  // streams, over all expectations
+	pipes    int                  // streams that are carried for others
+	broken   map[string]time.Time // hosts that could not be reached, and when that was found
+	transit  int64                // bytes reserved by runs
 	outcomes map[ID]outcome
 	order    []ID // of outcomes, a ring once it is full
 	oldest   int  // in order
 	relief   Relief
 
-	flows flows
+	flows  flows
+	pacers pacers
+	opens  openings
 }
 
 // An expectation is an exchange that has streams here but has not started.
@@ -198,7 +205,18 @@ func (e *Engine) Accept(ctx context.Context, from string, s Stream) {
 		s.Abort()
 		return
 	}
+	if h.lane == fromLane && h.host != e.cfg.Self {
+		if h, from, err = unwrap(h, r, s); err != nil {
+			e.cfg.Log.Debug("data stream refused", "peer", from, "error", err)
+			s.Abort()
+			return
+		}
+	}
 	s.SetReadDeadline(time.Time{})
+	if h.lane > newsLane {
+		e.carry(ctx, from, h, r, s)
+		return
+	}
 	for {
 		x, o, err := e.await(ctx, h.id)
 		if err != nil {

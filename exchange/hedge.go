@@ -13,6 +13,13 @@ import (
 // maxCopies is how often an entry is written at most, beside the first time.
 const maxCopies = 2
 
+// hedgeShare is the part of what was sent that may be written again, beside two chunks, until it must be hedgePatience times as late: where losses keep lanes slow all the time, every
+// chunk is late, and copies of them all would take 20-40 % of the link from fresh data.
+const (
+	hedgeShare    = 16
+	hedgePatience = 3
+)
+
 // A flight is an entry that a lane has been given and that the peer has not answered.
 type flight struct {
 	sb     *sendBlock
@@ -66,24 +73,27 @@ func (l *outLane) landed(got int64) {
 // hedge returns an entry that another lane to p has under way for too long, for l to write as
 // well. It needs x.mu.
 func (x *run) hedge(p *peer, l *outLane, now time.Time) (work, bool) {
-	if l.n == 0 || l.win == nil || len(p.outs) < 2 {
+	if l.win == nil || len(p.outs) < 2 || l.pacer != nil && !l.pacer.idle(now) {
 		return work{}, false
 	}
 	var slow *flight
+	var from *outLane
 	patience := p.patience()
+	if p.stats.Hedged > p.stats.Sent/hedgeShare+2*int64(x.part.Chunk) {
+		patience *= hedgePatience // only what a lane that is all but dead holds
+	}
 	for _, o := range p.outs {
-		// Lane 0 is read to its place at once, where a second reader would have to wait.
-		if o == l || o.n == 0 || len(o.flights) == 0 {
+		if o == l || len(o.flights) == 0 {
 			continue
 		}
-		if f := o.oldest(); f != nil && (slow == nil || f.late(patience).Before(slow.late(patience))) {
-			slow = f
+		if f := o.oldest(); f != nil && now.Sub(o.copied) >= patience/4 && (slow == nil || f.late(patience).Before(slow.late(patience))) {
+			slow, from = f, o
 		}
 	}
 	if slow == nil || now.Before(slow.late(patience)) {
 		return work{}, false
 	}
-	slow.copied = true
+	slow.copied, from.copied = true, now
 	sb, i := slow.sb, slow.index
 	sb.by[i] = uint8(1 + l.n) // if that breaks, it is lost, and asked about
 	sb.s.writing++
@@ -131,9 +141,9 @@ type stage struct{ buf []byte }
 // maxStage is the largest chunk, in bytes, that is staged: it bounds what a stream holds.
 const maxStage = 1 << 20
 
-// stageOf returns a stage for lane n, nil if its chunks go to their place at once.
-func stageOf(n, chunk int) *stage {
-	if n == 0 || chunk > maxStage {
+// stageOf returns a stage for a stream of chunks of so many bytes, nil if they go to their place at once.
+func stageOf(chunk int) *stage {
+	if chunk > maxStage {
 		return nil
 	}
 	return &stage{}

@@ -23,14 +23,19 @@ type outLane struct {
 	n      int
 	stream Stream
 	broken bool    // guarded by run.mu
+	by     string  // the host that carries it on; empty: none
 	win    *window // the peer's; nil: none
+	pacer  *pacer  // of all that go to the peer's site; nil: none
 	meter  *meter  // nil: nobody wants to know
 
 	// Guarded by run.mu, and used where there is a window: without one nobody answers.
-	taken     int64    // chunk bytes that this stream was given
-	sent, got int64    // of these: written, and answered
-	slices    []mark   // of what is between them, in order
-	flights   []flight // entries between taken and got, in order
+	taken     int64     // chunk bytes that this stream was given
+	sent, got int64     // of these: written, and answered
+	slices    []mark    // of what is between them, in order
+	flights   []flight  // entries between taken and got, in order
+	heard     time.Time // when the last answer came
+	ear       ear
+	copied    time.Time // when another lane took a flight of this one to write it again
 }
 
 // lane serves one lane to p until nothing is left to send there or the run ends. It
@@ -83,7 +88,7 @@ func (x *run) awaitWork(p *peer) bool {
 		if p.open == 0 || x.ctx.Err() != nil {
 			return false
 		}
-		if p.needAsk {
+		if p.needAsk || p.budget > 0 {
 			return true
 		}
 		for _, t := range p.tokens {
@@ -103,11 +108,14 @@ func (x *run) awaitWork(p *peer) bool {
 // drive opens a stream and writes to it. It returns nil when nothing is left for p or
 // the run has ended, and otherwise the reason why the stream broke.
 func (x *run) drive(p *peer, n int, m *meter) error {
-	s, err := x.eng.cfg.Open(p.ctx, p.name, n)
+	s, by, err := x.open(p, n)
 	if err != nil {
 		return err
 	}
-	l := x.opened(p, n, s, m)
+	if by != "" {
+		m = nil // what the lane gets says nothing of the way that it is named after
+	}
+	l := x.opened(p, n, s, by, m)
 	defer x.closed(p, l)
 	stop := context.AfterFunc(p.ctx, func() {
 		s.SetReadDeadline(time.Unix(1, 0)) // long past

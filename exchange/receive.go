@@ -75,7 +75,6 @@ func (x *run) verdict() *outcome {
 func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 	var f frame
 	var out []byte // answers, reused
-	r.stage = stageOf(n, x.part.Chunk)
 	tell := &teller{w: s, start: x.start}
 	r.part = tell.part
 	for {
@@ -87,6 +86,9 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 		case err != nil:
 		case f.kind == frameTell:
 			out = tell.begin(f.number, out)
+			if f.number > 0 && r.stage == nil { // a far way: the chunk may come on another stream meanwhile
+				r.stage = stageOf(x.part.Chunk)
+			}
 		case f.kind == frameChunk:
 			out = tell.chunk(f.n, out)
 		}

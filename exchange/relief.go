@@ -1,9 +1,8 @@
 package exchange
 
 import (
+	"log/slog"
 	"time"
-
-	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // Re-planning under way. A host whose way to a site has fallen asks its mates whether theirs has as well, and all
@@ -42,15 +41,22 @@ const (
 
 // A route is what this host sends to one site.
 type route struct {
-	site   string
-	host   int // one of the site's
-	peers  []*peer
-	pace   pace
-	asking bool          // relief runs
-	rest   time.Time     // until then it does not
-	pause  time.Duration // after the last time
-	sure   bool          // the site's way had fallen when its hosts were asked last
-	narrow bool          // it has: few send at a time
+	site     string
+	host     int // one of the site's
+	peers    []*peer
+	pace     pace
+	asking   bool          // relief runs
+	rest     time.Time     // until then it does not
+	relieved bool          // others took a part before
+	pause    time.Duration // after the last time
+	sure     bool          // the site's way had fallen when its hosts were asked last
+	narrow   bool          // it has: few send at a time
+	// planned is what the map said the site's way carries when the run began, bytes a second, and told what it says now if
+	// that is far less; else 0.
+	planned, told float64
+	theirs        map[string]float64 // what other sites last said they get there, bytes a second; of relieved alone
+	gone          int64              // bytes that had gone by way of others at the time of goneAt
+	goneAt        time.Time
 }
 
 // watch looks at the ways of this host, and starts what relieves one that has fallen. It needs x.mu.
@@ -64,14 +70,15 @@ func (x *run) watch(now time.Time) {
 	for _, w := range x.ways {
 		w.peers = w.peers[:0]
 	}
+	x.eachPeer(func(p *peer) { x.heed(p, now) })
 	x.eachPeer(func(p *peer) {
-		if p.win == nil {
+		if p.win == nil || p.main != nil {
 			return
 		}
 		site := x.eng.cfg.Site(p.name)
 		w := x.ways[site]
 		if w == nil {
-			w = &route{site: site, host: p.index}
+			w = &route{site: site, host: p.index, planned: float64(p.path.capacity()), theirs: make(map[string]float64)}
 			x.ways[site] = w
 		}
 		w.peers = append(w.peers, p)
@@ -85,9 +92,13 @@ func (x *run) watch(now time.Time) {
 			p.reclaim(now)
 		}
 		w.pace.look(got, busy)
+		w.told = 0
+		if path := x.eng.cfg.Path(x.part.Hosts[w.host]); busy && path.known() && float64(path.capacity()) < fallShare*w.planned {
+			w.told = float64(path.capacity())
+		}
 		w.tighten(now)
 		lent := w.lent()
-		if w.asking || now.Before(w.rest) || !lent && !w.pace.suspect() {
+		if w.asking || now.Before(w.rest) || !lent && w.told == 0 && !w.pace.suspect() {
 			continue
 		}
 		w.asking = true
@@ -144,65 +155,13 @@ func (x *run) relieve(w *route, lent bool) {
 	if given > 0 {
 		x.relief.Replanned++
 		w.pause = reliefPause
-		x.eng.cfg.Log.Info("a link fell: others deliver a part of what was left", "exchange", x.part.ID, "site", w.site, "bytes", given)
+		level := slog.LevelDebug
+		if !w.relieved {
+			w.relieved, level = true, slog.LevelInfo
+		}
+		x.eng.cfg.Log.Log(x.ctx, level, "a link fell: others take a part of what was left", "exchange", x.part.ID, "site", w.site, "bytes", given)
 	} else {
 		w.pause = min(max(2*w.pause, time.Second), maxReliefPause)
 	}
 	w.rest = time.Now().Add(w.pause)
-}
-
-// relieved is relieve without its book-keeping. It returns the bytes that others took, and whether the way of the
-// whole site has fallen. With lent it gives back what it has from others, fallen or not.
-func (x *run) relieved(w *route, lent bool) (given int64, fell bool) {
-	x.mu.Lock()
-	var mine, mayGive int64
-	for _, p := range w.peers {
-		n := p.backlog(x.part.Chunk)
-		mine += n + p.under()
-		mayGive += n
-	}
-	x.mu.Unlock()
-	if mayGive == 0 {
-		return 0, false
-	}
-	own := x.together(w.host)
-	x.mu.Lock()
-	was := w.sure
-	w.sure = own.fell()
-	w.narrow = w.narrow || was && w.sure
-	x.mu.Unlock()
-	if own.fell() {
-		lent = false
-	} else if !lent {
-		return 0, false // chance: the site gets what it got
-	}
-	// Of an alltoall's blocks nobody else has any.
-	if x.part.Collective != plan.Allgather || float64(own.backlog) < own.rate*longWay.Seconds() {
-		return 0, was || lent
-	}
-	sites := x.acquainted(w)
-	var others []stand
-	var helpers [][]int
-	for _, hosts := range sites {
-		for _, h := range hosts[:min(len(hosts), 2)] {
-			last, _, err := x.confer(h, []frame{{kind: frameTogether, host: w.host}}, frameStands)
-			if err != nil {
-				x.eng.cfg.Log.Debug("no answer about what is left", "peer", x.part.Hosts[h], "exchange", x.part.ID, "error", err)
-				continue
-			}
-			others, helpers = append(others, standOf(&last)), append(helpers, hosts)
-			break
-		}
-	}
-	if !was && !lent {
-		return 0, false // perhaps: the mates are asked once more, and the others stand by
-	}
-	take, end := relieve(own, others)
-	for i, bytes := range take {
-		bytes = int64(float64(bytes) * float64(mine) / float64(max(own.backlog, mine)))
-		if bytes = min(bytes, mayGive-given); bytes > 0 {
-			given += x.give(w, helpers[i], bytes, lent, end)
-		}
-	}
-	return given, true
 }

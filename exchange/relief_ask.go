@@ -40,19 +40,26 @@ func (p *peer) under() (n int64) {
 func (x *run) standing(host int) stand {
 	st := stand{hosts: 1}
 	site := x.eng.cfg.Site(x.part.Hosts[host])
+	idle := true // it sends nothing, or waits for what it is to send
 	if w := x.ways[site]; w != nil {
 		for _, p := range w.peers {
-			st.backlog += p.backlog(x.part.Chunk) + p.under()
+			under := p.under()
+			st.backlog += p.backlog(x.part.Chunk) + under
+			idle = idle && under == 0
 		}
 		st.rate, st.usual = w.pace.rate(), w.pace.usual()
+		idle = idle && st.rate == 0
 	}
-	if st.backlog == 0 { // what it would get
+	if st.backlog == 0 || idle { // what it would get
 		st.usual = 0
 		if path := x.eng.cfg.Path(x.part.Hosts[host]); path.known() {
 			if path.Flows <= 0 {
 				path.Flows = x.sharing(x.peer(host))
 			}
 			st.rate = path.part()
+		}
+		if w := x.ways[site]; w != nil && w.pace.low > 0 { // the map may not know yet
+			st.rate = min(st.rate, w.pace.low)
 		}
 	}
 	return st
@@ -126,9 +133,20 @@ func (x *run) together(to int) stand {
 	if active.rate > 0 {
 		all.rate = active.rate
 	}
-	// Each host's usual rate is that of a time in which others may have paused.
-	if path := x.eng.cfg.Path(x.part.Hosts[to]); path.known() {
-		all.usual = min(all.usual, float64(path.capacity()))
+	all.hosts = max(active.hosts, 1)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w := x.ways[site(x.part.Hosts[to])]
+	if w == nil || w.planned == 0 {
+		return all
+	}
+	// Each host's usual rate is that of a time in which others may have paused. What the plan stands on is what the
+	// map said then, and not what it says since it knows of a fall.
+	if all.usual = min(all.usual, w.planned); w.told > 0 {
+		all.usual = w.planned
+		if all.rate == 0 {
+			all.rate = w.told
+		}
 	}
 	return all
 }
@@ -149,6 +167,30 @@ func (x *run) poll(hosts []int, to int) []stand {
 	return slices.DeleteFunc(answers, func(s stand) bool { return s.hosts == 0 })
 }
 
+// openNews opens a stream for news to a host, by way of another one where its data go so or the last news got no answer.
+func (x *run) openNews(ctx context.Context, to int) (Stream, error) {
+	x.mu.Lock()
+	p := x.peer(to)
+	aside := p.away != p.deaf
+	x.mu.Unlock()
+	if aside {
+		s, _, err := x.detour(ctx, p.name, x.vias(p))
+		return s, err
+	}
+	return x.eng.cfg.Open(ctx, p.name, 0)
+}
+
+// wayOfNews has the next news to a host go the other way if these were not answered.
+func (x *run) wayOfNews(to int, err error) {
+	if err == nil || err == errOver || x.ctx.Err() != nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.peer(to)
+	p.deaf = !p.deaf
+}
+
 var errOver = errors.New("its part is over")
 
 // confer tells host to something on a stream of its own, and returns the answers up to the one of kind
@@ -156,7 +198,8 @@ var errOver = errors.New("its part is over")
 func (x *run) confer(to int, say []frame, last byte) (end frame, answers []frame, err error) {
 	ctx, cancel := context.WithTimeout(x.ctx, newsTimeout)
 	defer cancel()
-	s, err := x.eng.cfg.Open(ctx, x.part.Hosts[to], 0)
+	defer func() { x.wayOfNews(to, err) }()
+	s, err := x.openNews(ctx, to)
 	if err != nil {
 		return end, nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // What is left is given away in lots; see relief.go.
@@ -30,23 +32,41 @@ func (p *peer) reclaim(now time.Time) {
 
 // A lot is a run of entries that may be given away.
 type lot struct {
-	frame frame
-	bytes int64
+	frame  frame
+	bytes  int64
+	origin int // of its block
 }
 
 // give offers about bytes of what is left on w to hosts, each a part, and what they do not hold to the next. It
 // returns how many bytes they took. With lent it is what came from others only. They are expected to be through in end.
 func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Duration) (given int64) {
-	lots := x.lots(w, bytes, lent)
-	slices.Sort(hosts)
-	for turn := 0; turn < min(len(hosts), 3) && len(lots) > 0 && given < bytes; turn++ {
+	fits, turns := func(*block) bool { return true }, 3
+	alltoall := x.part.Collective == plan.Alltoall
+	if alltoall { // of its blocks only their origins have any for long
+		site := x.eng.cfg.Site
+		there := site(x.part.Hosts[hosts[0]])
+		fits, turns = func(b *block) bool { return site(x.part.Hosts[b.Origin]) == there }, 1
+	}
+	lots := x.lots(w, bytes, lent, fits)
+	if alltoall {
+		hosts = nil
+		for _, l := range lots {
+			hosts = append(hosts, l.origin)
+		}
+	}
+	hosts = slices.Compact(slices.Sorted(slices.Values(hosts)))
+	for turn := 0; turn < min(len(hosts), turns) && len(lots) > 0 && given < bytes; turn++ {
 		taken := make([][]frame, len(hosts))
 		var offers sync.WaitGroup
 		for i, h := range hosts {
 			var say []frame
 			for _, l := range lots {
 				// What goes to one host comes from one, whoever gives it: few flows, each of some length.
-				if (l.frame.host+turn)%len(hosts) == i && len(say) < maxLots {
+				to := hosts[(l.frame.host+turn)%len(hosts)]
+				if alltoall {
+					to = l.origin
+				}
+				if to == h && len(say) < maxLots {
 					say = append(say, l.frame)
 				}
 			}
@@ -78,8 +98,8 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Durat
 }
 
 // lots returns about bytes of what is left on w, of every peer its part, and of that the last: what came from others
-// first, which is all of it with lent.
-func (x *run) lots(w *route, bytes int64, lent bool) []lot {
+// first, which is all of it with lent, and only of blocks that fit.
+func (x *run) lots(w *route, bytes int64, lent bool, fits func(*block) bool) []lot {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var all int64
@@ -95,6 +115,9 @@ func (x *run) lots(w *route, bytes int64, lent bool) []lot {
 				continue
 			}
 			for _, sb := range slices.Backward(s.blocks) {
+				if !fits(sb.b) {
+					continue
+				}
 				lots, part = sb.lots(lots, part, x.part.Chunk)
 			}
 		}
@@ -114,7 +137,7 @@ func (sb *sendBlock) lots(lots []lot, bytes int64, chunk int) ([]lot, int64) {
 			i--
 			continue
 		}
-		l := lot{frame: frame{kind: frameOffer, host: sb.s.to.index, number: sb.b.number}}
+		l := lot{frame: frame{kind: frameOffer, host: sb.s.to.index, number: sb.b.number}, origin: sb.b.Origin}
 		for ; i >= 0 && !sb.sent.has(i) && l.frame.n < most && bytes > 0; i-- {
 			n := int64(sb.b.size(i, chunk))
 			l.frame.index, l.frame.n, l.bytes, bytes = i, l.frame.n+1, l.bytes+n, bytes-n
@@ -153,6 +176,21 @@ func (x *run) sending(host, number int) *sendBlock {
 	return nil
 }
 
+// pass marks an entry that is not sent as one that another way is to bring. It needs x.mu.
+func (x *run) pass(sb *sendBlock, i int) {
+	sb.sent.set(i)
+	if sb.by[i] = byGiven; sb.s.extra {
+		sb.by[i] = byHad
+		sb.awaited--
+		sb.once.clear(i)
+	}
+	sb.s.unsent--
+	if sb.b.have.has(i) {
+		sb.ready--
+		sb.s.ready--
+	}
+}
+
 // gave notes what another host has taken, and returns the bytes that need not be sent any more. What lanes have been
 // given in the meantime arrives twice. The others are expected to be through in end. Its error is errMalformed.
 func (x *run) gave(taken []frame, end time.Duration) (bytes int64, err error) {
@@ -174,17 +212,7 @@ func (x *run) gave(taken []frame, end time.Duration) (bytes int64, err error) {
 			if sb.sent.has(i) {
 				continue
 			}
-			sb.sent.set(i)
-			if sb.by[i] = byGiven; s.extra {
-				sb.by[i] = byHad
-				sb.awaited--
-				sb.once.clear(i)
-			}
-			s.unsent--
-			if sb.b.have.has(i) {
-				sb.ready--
-				s.ready--
-			}
+			x.pass(sb, i)
 			bytes += int64(sb.b.size(i, x.part.Chunk))
 		}
 		if s.extra {

@@ -148,7 +148,7 @@ func TestRelief(t *testing.T) {
 	w := newWorld(t, threeSites)
 	p := w.allgather(t, 400<<10)
 	stats, alone := w.run(t, p, 1)
-	if sum := totals(stats); sum.Replanned > 0 {
+	if sum := totals(stats); sum.Replanned+int(sum.Detoured) > 0 {
 		t.Errorf("nothing happened, and something was given away: %+v", sum)
 	}
 	at := func(part float64) time.Duration { return time.Duration(float64(alone) * part) }
@@ -156,21 +156,21 @@ func TestRelief(t *testing.T) {
 		name   string
 		events []event
 		rates  []rates // into UT
-		most   float64 // of what a clairvoyant needs; little is left at the end to make up for a second and a half
+		most   float64 // of what a clairvoyant needs
 	}{
 		{"at a quarter", []event{falls("UK", "UT", at(.25), 4)}, []rates{{.25, 2.44}, {99, 1.48}}, 1.3},
-		{"at half", []event{falls("UK", "UT", at(.5), 4)}, []rates{{.5, 2.44}, {99, 1.48}}, 1.4},
-		{"at three quarters", []event{falls("UK", "UT", at(.75), 4)}, []rates{{.75, 2.44}, {99, 1.48}}, 1.6},
+		{"at half", []event{falls("UK", "UT", at(.5), 4)}, []rates{{.5, 2.44}, {99, 1.48}}, 1.3},
+		{"at three quarters", []event{falls("UK", "UT", at(.75), 4)}, []rates{{.75, 2.44}, {99, 1.48}}, 1.3},
 		{"and recovers", []event{falls("UK", "UT", at(.25), 4), rises("UK", "UT", at(.75), 4)}, []rates{{.25, 2.44}, {.75, 1.48}, {99, 2.44}}, 1.3},
 		{"and the other one", []event{falls("UK", "UT", at(.25), 4), falls("NTH", "UT", at(.75), 4)}, []rates{{.25, 2.44}, {.75, 1.48}, {99, .61}}, 1.35},
 	} {
 		ideal := time.Duration(float64(alone) * clairvoyant(tc.rates))
 		stats, took := w.run(t, p, 1, tc.events...)
 		sum := totals(stats)
-		t.Logf("falls %s: %v, %.2f of the ideal %v (undisturbed %v); in %d steps %d bytes were given away, %d taken, %d came twice",
-			tc.name, took, float64(took)/float64(ideal), ideal, alone, sum.Replanned, sum.Given, sum.Helping, sum.twice)
-		// After a late one so little may be left that there is nothing to gain.
-		if sum.Given == 0 && tc.name != "at three quarters" {
+		t.Logf("falls %s: %v, %.2f of the ideal %v (undisturbed %v); in %d steps %d bytes were given away, %d taken, %d went by way of others, %d came twice",
+			tc.name, took, float64(took)/float64(ideal), ideal, alone, sum.Replanned, sum.Given, sum.Helping, sum.Detoured, sum.twice)
+		// After a late one the others may be through, and pass on what this one sends.
+		if sum.Given+sum.Detoured == 0 {
 			t.Errorf("falls %s: nothing was given away", tc.name)
 		}
 		if most := time.Duration(float64(ideal) * tc.most); took > most {

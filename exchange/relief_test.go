@@ -299,7 +299,7 @@ func TestComesBack(t *testing.T) {
 		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
 			t.Fatal(err)
 		}
-		w := &route{site: "host1", host: 1, peers: []*peer{x.peers["host1"]}}
+		w := &route{site: "host1", host: 1, theirs: make(map[string]float64), peers: []*peer{x.peers["host1"]}}
 		for got := int64(0); !w.pace.fell(); got++ {
 			if w.pace.looks < 100 {
 				got += 1000
@@ -320,7 +320,7 @@ func TestComesBack(t *testing.T) {
 		s.blocks = []*sendBlock{lent}
 		own.s.to.sends = append(own.s.to.sends, s)
 		for _, only := range []bool{true, false} {
-			lots := x.lots(w, 10, only)
+			lots := x.lots(w, 10, only, func(*block) bool { return true })
 			if len(lots) != 1 || lots[0].frame.index != 7 || lots[0].frame.n != 1 {
 				t.Errorf("only lent %v: offers %+v, want entry 7", only, lots)
 			}

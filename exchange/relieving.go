@@ -87,13 +87,21 @@ func (x *run) extra(host int, b *block) *sendBlock {
 	if to == nil {
 		return nil
 	}
-	if sb := to.out[b.number]; sb != nil {
-		if !sb.s.extra || sb.s.confirmed {
-			return nil // the plan has it after all, or it is through already
+	if sb := to.out[b.number]; sb != nil && (!sb.s.extra || sb.s.confirmed) {
+		return nil // the plan has it after all, or it is through already
+	}
+	return x.extraTo(to, b)
+}
+
+// extraTo returns the send of entries of b to a peer for which the plan has none, nil where it has. It needs x.mu.
+func (x *run) extraTo(to *peer, b *block) *sendBlock {
+	if sb := to.out[b.number]; sb != nil && !sb.s.confirmed {
+		if !sb.s.extra {
+			return nil
 		}
 		return sb
 	}
-	s := &send{Send: &Send{ID: -1, Dst: host, Blocks: []int{b.index}}, to: to, extra: true}
+	s := &send{Send: &Send{ID: -1, Dst: to.index, Blocks: []int{b.index}}, to: to, extra: true}
 	sb := &sendBlock{b: b, s: s, sent: newBitmap(b.chunks + 1), once: newBitmap(b.chunks + 1), by: make([]uint8, b.chunks+1)}
 	sb.sent.setAll(b.chunks + 1)
 	for i := range sb.by {
@@ -120,7 +128,9 @@ func (x *run) takes(sb *sendBlock, first, n int) {
 		sb.s.ready++
 		sb.s.unsent++
 		sb.awaited++
-		x.relief.Helping += int64(sb.b.size(i, x.part.Chunk))
+		if sb.s.to.main == nil {
+			x.relief.Helping += int64(sb.b.size(i, x.part.Chunk))
+		}
 	}
 	sb.word = min(sb.word, first>>6)
 }

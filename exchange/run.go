@@ -98,9 +98,11 @@ type peer struct {
 	open   int // sends not confirmed and tokens not seen
 	path   Path
 	win    *window    // of all lanes; nil: none
+	pacer  *pacer     // of all that go to its site; nil: none
 	held   int        // lanes that wait for room in it
 	midway int        // of these, those that have begun a chunk
 	lanes  int        // that are served; with several, lane 0 is one more
+	spare  bool       // lane 1 is there beside a single one, see rests
 	outs   []*outLane // with an open stream
 	grow   growth
 	trip   time.Duration // smoothed round trip, mean of the lanes at the last look
@@ -111,6 +113,15 @@ type peer struct {
 	// asked which of them have arrived; asker is the lane on which it was.
 	needAsk bool
 	asker   *outLane
+
+	// Where the straight way is broken or has fallen, see detour.go.
+	main    *peer     // the plan's, if this one is beside it, see aside.go
+	budget  int64     // bytes that may still go this way instead of main's
+	vias    []string  // all lanes go by way of one of these, whatever the straight way; nil: of the plan
+	away    bool      // the straight way is broken
+	deaf    bool      // news go the other way than data
+	by      string    // by which host it went last
+	failing time.Time // since then nothing could be opened
 
 	// Incoming.
 	recvs          []*recv
@@ -174,6 +185,7 @@ func (x *run) execute(caller context.Context) error {
 	close(ended)
 	tender.Wait()
 	x.readers.Wait()
+	x.eachPeer(func(p *peer) { x.eng.pacers.leave(x.eng.cfg.Site(p.name), p.pacer) }) // all has ended: nobody adds a peer
 	return err
 }
 

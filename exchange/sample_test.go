@@ -226,6 +226,9 @@ func TestSampleApplication(t *testing.T) {
 // TestSampleFall: a link that falls to a quarter, or is cut, is told within 2 s by a
 // sample of a second or more.
 func TestSampleFall(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("a dozen worlds: run without the race detector, under which TestSampleShared samples too")
+	}
 	for _, window := range []bool{false, true} {
 		for i := range 6 {
 			at := 3*time.Second + time.Duration(i)*190*time.Millisecond

@@ -135,7 +135,7 @@ func (x *run) next(p *peer, l *outLane) work {
 			p.held--
 			continue
 		}
-		if !p.spares(l) {
+		if !p.spares(l) && !p.rests(l) {
 			if w, ok := x.nextEntry(p, l); ok {
 				return w
 			}
@@ -157,20 +157,24 @@ func (x *run) nextEntry(p *peer, l *outLane) (work, bool) {
 	if p.quiet {
 		return work{}, false
 	}
-	for p.first < len(p.sends) && p.sends[p.first].confirmed {
-		p.first++
-	}
-	for _, s := range p.sends[p.first:] {
-		if s.confirmed || s.waits > 0 || s.ready == 0 {
-			continue
+	for {
+		for p.first < len(p.sends) && p.sends[p.first].confirmed {
+			p.first++
 		}
-		for _, sb := range s.blocks {
-			if sb.ready > 0 {
-				return x.take(sb, l), true
+		for _, s := range p.sends[p.first:] {
+			if s.confirmed || s.waits > 0 || s.ready == 0 {
+				continue
+			}
+			for _, sb := range s.blocks {
+				if sb.ready > 0 {
+					return x.take(sb, l), true
+				}
 			}
 		}
+		if !x.borrow(p) {
+			return work{}, false
+		}
 	}
-	return work{}, false
 }
 
 // take hands the first entry of sb that can be sent to lane l. It needs x.mu.
@@ -200,6 +204,9 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 	n := int64(b.size(i, x.part.Chunk))
 	now := time.Now()
 	l.wrote(sb, i, int(n), 0, now)
+	if l.by != "" {
+		x.relief.Detoured += n
+	}
 	if again {
 		p.stats.Resent += n
 	} else {

@@ -20,6 +20,13 @@ func (x *run) slice(p *peer, l *outLane, left, done int) int {
 	if l.win == nil {
 		return left
 	}
+	n, wait := x.grant(p, l, left, done)
+	sleep(p.ctx, wait)
+	return n
+}
+
+// grant is slice, but for how long its bytes have to wait for the pacer.
+func (x *run) grant(p *peer, l *outLane, left, done int) (int, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := time.Now()
@@ -44,7 +51,10 @@ func (x *run) slice(p *peer, l *outLane, left, done int) int {
 	l.win.wrote(n)
 	l.sent += n
 	l.slices = append(l.slices, mark{end: l.sent})
-	return int(n)
+	if l.pacer == nil && l.win.got == 0 {
+		return int(n), x.opening(p, n, now)
+	}
+	return int(n), l.pacer.slot(n, now)
 }
 
 // room reports whether n bytes more may go out on l. What the peer has read and not answered yet may be
@@ -96,6 +106,9 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	l.slices = l.slices[n:]
 	if best < math.MaxInt64 {
 		l.meter.slice(best - min(l.win.least, best))
+		if l.win.least < math.MaxInt64 { // the first one is late by nothing, whatever it met
+			l.pacer.heard(max(best-l.win.least, 0), time.Now())
+		}
 	}
 	l.win.answered(got-l.got, best)
 	l.got = got

@@ -25,12 +25,14 @@ type Relief struct {
 	Replanned int   // how often others took over a part of what this host had left
 	Given     int64 // bytes that they took over
 	Helping   int64 // bytes that this host took over from others
+	Detoured  int64 // bytes that it sent by way of a third host, as the straight way had fallen or was broken
 }
 
 func (r *Relief) add(o Relief) {
 	r.Replanned += o.Replanned
 	r.Given += o.Given
 	r.Helping += o.Helping
+	r.Detoured += o.Detoured
 }
 
 // Relief returns the sum over all parts that have ended.

@@ -59,11 +59,11 @@ func (x *run) tendPeer(p *peer, now time.Time) {
 	}
 	c := p.look()
 	p.idled = false
-	if n := p.grow.look(now, p.path, c); n > p.lanes && x.eng.cfg.Lanes == nil {
+	if n := p.grow.look(now, p.path, c); n > p.lanes && p.main == nil && x.eng.cfg.Lanes == nil {
 		x.eng.cfg.Log.Debug("more lanes", "peer", p.name, "exchange", x.part.ID, "lanes", n, "had", p.lanes)
 		x.staff(p, n)
 	}
-	if p.lanes > 1 {
+	if p.lanes > 1 || p.spare {
 		p.win.stuck = 0
 		for _, l := range p.outs {
 			p.win.stuck += l.stuck(now.Sub(x.start), p.patience())

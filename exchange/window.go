@@ -106,6 +106,9 @@ func (w *window) serve(lanes int, p Path, chunk int) (share int64) {
 	// An answer and its acknowledgement are 124 bytes on the wire, which is 5 % of a slice.
 	if w.step = w.slice; lanes == 1 {
 		w.step = w.slice * 5 / 2
+		if c := int64(chunk); c <= w.slice*7/2 && 3*c <= share {
+			w.step = max(w.step, c) // at the ends of chunks, and not shortly before as well
+		}
 	}
 	return share
 }

@@ -16,6 +16,11 @@ import (
 //
 //	header    version (1 byte) · exchange id (16 bytes) · lane
 //
+// A stream may run by way of a third host (detour.go). Its first header then has lane 65 and
+// behind it the name of the host that it is for (length · bytes); that third one opens the rest of the
+// way with a header of lane 66 and the name of the host that it is from, which is answered
+// with the byte 0x1a. What follows in both directions is as if there were two hosts only.
+//
 //	opener → acceptor
 //	chunk     0x01 · block number · chunk index · length · bytes
 //	sum       0x02 · block number · checksum (8 bytes, little-endian)
@@ -77,23 +82,14 @@ const (
 	maxReason = 512     // bytes
 	maxLane   = 63
 	newsLane  = maxLane + 1                 // in the header of a stream that carries no chunks: any number of them at a time
+	byLane    = maxLane + 2                 // in the header of a stream that is for another host
+	fromLane  = maxLane + 3                 // in the header of a stream that is from another host
+	frameHere = 0x1a                        // answers fromLane
 	maxFrame  = 1 + 4*binary.MaxVarintLen64 // any frame without bytes or reason
 )
 
 // errMalformed marks bytes that are no frame; other read errors are the stream's.
 var errMalformed = errors.New("malformed frame")
-
-// A header opens a data stream.
-type header struct {
-	id   ID
-	lane int
-}
-
-func (h header) appendTo(dst []byte) []byte {
-	dst = append(dst, wireVersion)
-	dst = append(dst, h.id[:]...)
-	return binary.AppendUvarint(dst, uint64(h.lane))
-}
 
 // A frame is one frame without a chunk's bytes. Which fields hold depends on kind.
 type frame struct {
@@ -177,27 +173,6 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-func (r frameReader) header() (header, error) {
-	var h header
-	v, err := r.br.ReadByte()
-	if err != nil {
-		return h, err
-	}
-	if v != wireVersion {
-		return h, fmt.Errorf("%w: version %d, want %d", errMalformed, v, wireVersion)
-	}
-	if err := r.full(h.id[:]); err != nil {
-		return h, err
-	}
-	if h.lane, err = r.uvarint(); err != nil {
-		return h, err
-	}
-	if h.lane > newsLane {
-		return h, fmt.Errorf("%w: lane %d, want at most %d", errMalformed, h.lane, newsLane)
-	}
-	return h, nil
 }
 
 // full reads exactly len(p) bytes.

@@ -164,7 +164,7 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 			e.conn.Abort() // no member of this group, or a second conn
 			return
 		}
-		b := newOutbox(e.conn)
+		b := newOutbox(e.conn, c.g.turn(e.host, false))
 		c.boxes[e.host] = b
 		if !c.g.start(b.run) {
 			e.conn.Abort()

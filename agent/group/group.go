@@ -113,6 +113,9 @@ type Config struct {
 	Tree func(hosts []string) Tree
 	// Latency estimates the one-way latency from host, 0 where unknown.
 	Latency func(host string) time.Duration
+	// Way says what is believed of the way to host: with many groups at once their messages are spread over time, see
+	// [Way]. It must not block. Nil means that nothing is known of any way.
+	Way func(host string) Way
 	// Heard counts what has arrived from host on any stream, so that a host whose words are
 	// late is not taken for dead. Nil means that it is not known.
 	Heard func(host string) uint64
@@ -126,6 +129,7 @@ type Groups struct {
 	log   *slog.Logger
 	dir   directory
 	hurry hurry
+	turns turns
 	ctx   context.Context // ends with Run
 	stop  context.CancelFunc
 	tasks sync.WaitGroup

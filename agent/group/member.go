@@ -123,7 +123,7 @@ func (m *member) run() {
 		m.lostCoordinator(err)
 		return
 	}
-	box := newOutbox(c)
+	box := newOutbox(c, m.g.turn(m.roster[0], true))
 	var tasks sync.WaitGroup
 	tasks.Go(box.run)
 	tasks.Go(func() { m.read(c) })

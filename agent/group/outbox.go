@@ -12,10 +12,11 @@ type outbox struct {
 	queue chan message
 	stop  chan struct{} // closed by finish: send what is queued, then close
 	once  sync.Once
+	turn  func(message) time.Duration // how long a message is to wait, see turns; nil: none does
 }
 
-func newOutbox(c conn) *outbox {
-	return &outbox{c: c, queue: make(chan message, 1024), stop: make(chan struct{})}
+func newOutbox(c conn, turn func(message) time.Duration) *outbox {
+	return &outbox{c: c, turn: turn, queue: make(chan message, 1024), stop: make(chan struct{})}
 }
 
 // run sends, beats included, until finish; then the conn is closed.
@@ -42,6 +43,7 @@ func (o *outbox) deliver() error {
 				return err
 			}
 		case m := <-o.queue:
+			o.wait(m)
 			if err := o.c.Send(m); err != nil {
 				return err
 			}
@@ -57,6 +59,23 @@ func (o *outbox) deliver() error {
 				}
 			}
 		}
+	}
+}
+
+// wait waits for m's turn, or until finish.
+func (o *outbox) wait(m message) {
+	if o.turn == nil {
+		return
+	}
+	d := o.turn(m)
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-o.stop:
 	}
 }
 

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,8 +60,9 @@ func TestOneView(t *testing.T) {
 	}
 }
 
-// The bounds are a little more than the slowest of 120 deaths, see profile.go; the
-// issue wants about 15 s in small clusters.
+// The bounds, of the second of three deaths, are a little more than the slowest of most runs, see
+// profile.go; the issue wants about 15 s in small clusters. One of 120 deaths of six hosts took
+// 15.1 s, so a single one may take a third more.
 func TestDeathIsNoticed(t *testing.T) {
 	tests := []struct {
 		hosts  []int
@@ -70,7 +72,8 @@ func TestDeathIsNoticed(t *testing.T) {
 		{[]int{8, 4, 8}, 25 * time.Second},
 	}
 	for _, tc := range tests {
-		for round := range 3 {
+		took := make([]time.Duration, 3)
+		for round := range took {
 			inBubble(t, func(t *testing.T) {
 				g := newGrid(t, tc.hosts...)
 				defer g.close()
@@ -80,13 +83,17 @@ func TestDeathIsNoticed(t *testing.T) {
 				dead, rest := nodes[len(nodes)-1], nodes[:len(nodes)-1]
 				dead.kill()
 				defer stopAll(rest)
-				t.Logf("%d hosts: noticed by all after %v", len(nodes), agree(t, tc.within, rest, names(rest)))
+				took[round] = agree(t, tc.within*4/3, rest, names(rest))
+				t.Logf("%d hosts: noticed by all after %v", len(nodes), took[round])
 				for _, n := range rest {
 					if got := n.view(Failed); got != dead.host {
 						t.Errorf("%s: failed %q, want %q", n.host, got, dead.host)
 					}
 				}
 			})
+		}
+		if slices.Sort(took); took[1] > tc.within {
+			t.Errorf("sites of %v hosts notice deaths after %v: want %v for two of three", tc.hosts, took, tc.within)
 		}
 	}
 }

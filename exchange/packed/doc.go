@@ -15,9 +15,17 @@
 // a minimum-cost arborescence (Plotkin, Shmoys & Tardos, Math. of OR 20, 1995; the oracle is
 // Chu & Liu's and Edmonds'). The bound is known beforehand, so the search knows when to stop.
 //
-// Inside a site a piece runs around a ring from the host where it starts or enters. Hosts
-// take turns as the ones that pieces leave from and enter at, and relayed pieces go first, so that
+// Over each link about as many pairs of hosts send as it takes flows to fill it, and each host keeps to
+// its own few: eight flows that go on lose nothing where 32 that begin together overflow the queue of the link.
+//
+// Inside a site a piece runs around a ring from the host where it starts or enters. Relayed pieces go first, so that
 // the last bytes of every link are ones that nobody waits to pass on.
+//
+//	routes.go, arborescence.go  the trees, and how much goes on each
+//	uncross.go                  relays that serve nobody
+//	widths.go                   how many pairs of hosts carry a link
+//	strands.go                  where blocks are cut
+//	schedule.go                 over which hosts pieces go, and in which order
 //
 // Place in the flow: beside min3, above package plan; the planner composes and compares. It
 // is pure and deterministic.

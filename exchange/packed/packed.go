@@ -38,8 +38,8 @@ func Allgather(net *plan.Network, rings [][]int, sizes []int64) (*plan.Plan, err
 	if err != nil {
 		return nil, fmt.Errorf("packed: %w", err)
 	}
-	w := newWidths(s, net, pools, trees)
-	strands, cuts := shareOut(pools, sizes, trees, w.several, w.limit)
+	w := newWidths(s, net, pools, sizes, trees)
+	strands, cuts := shareOut(pools, sizes, trees, w)
 	d := newScheduler(s, net, w, pools, strands)
 	d.run()
 	d.circulate(rings)

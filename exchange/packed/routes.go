@@ -30,6 +30,7 @@ var steepness = []float64{8, 16, 32, 64, 128, 256, 512, 512, 512}
 type router struct {
 	*sites
 	load  []float64 // [from*n+to], seconds
+	later []float64 // [from*n+to], seconds: of load, what starts in another pool
 	unit  float64   // seconds: what the prices count in
 	parts []part
 	costs []float64
@@ -39,14 +40,14 @@ type router struct {
 // A part is a share of the bytes of a pool.
 type part struct {
 	root   int
-	bytes  int64
 	parent []int
+	bytes  int64
 }
 
 // routes returns the trees on which the bytes of every pool travel, those of each pool
 // together and the ones over most relays first. bound is the cut bound of the pools in seconds.
 func (s *sites) routes(bound float64) ([]tree, error) {
-	r := &router{sites: s, load: make([]float64, s.n*s.n), costs: make([]float64, s.n*s.n)}
+	r := &router{sites: s, load: make([]float64, s.n*s.n), later: make([]float64, s.n*s.n), costs: make([]float64, s.n*s.n)}
 	r.divide()
 	r.unit = bound + s.reach()
 	var best []part
@@ -78,7 +79,9 @@ func (s *sites) routes(bound float64) ([]tree, error) {
 		r.straight(&r.parts[i])
 	}
 	keep()
-	return collect(best), nil
+	u := uncrosser{sites: s, trees: collect(best), load: r.load}
+	u.run()
+	return u.trees, nil
 }
 
 // divide cuts the bytes of the pools into parts, in turns, so that no pool finds all links free.
@@ -112,7 +115,11 @@ func (r *router) put(p *part, sign float64) {
 	for to, from := range p.parent {
 		if from >= 0 {
 			e := from*r.n + to
-			r.load[e] += sign * float64(p.bytes) / float64(r.capacity[e])
+			takes := sign * float64(p.bytes) / float64(r.capacity[e])
+			r.load[e] += takes
+			if from != p.root {
+				r.later[e] += takes
+			}
 		}
 	}
 }
@@ -158,7 +165,8 @@ func (r *router) reroute(p *part, alpha float64) error {
 				continue
 			}
 			takes := float64(p.bytes) / float64(r.capacity[e])
-			full := (r.load[e] + takes + before + r.latency[e] - top) / r.unit
+			// What is relayed cannot begin before it is there; until then a link has bytes of its own pool to carry.
+			full := (max(r.load[e], before+r.later[e]) + takes + r.latency[e] - top) / r.unit
 			// Far below the top all prices are alike nothing: keep them in order.
 			price := 1e-12 * (1 + before/r.unit)
 			if x := alpha * full; x > -28 {

@@ -16,7 +16,7 @@ const firstBytes = 4 << 10
 // serves all pairs of hosts at once.
 type scheduler struct {
 	*sites
-	flows   []int // by link: how many fill it
+	ends    []int // [host*n+pool]: over how many pairs of hosts a host sends there
 	net     *plan.Network
 	pools   [][]int
 	strands []strand
@@ -29,6 +29,7 @@ type scheduler struct {
 	ahead   []turn      // by link: what goes next there
 	crossed []int64     // by pair of hosts: bytes
 	entered []int64     // by host: bytes that it brings into its pool, and its own
+	met     []int       // [host*n+pool]: how many pairs with hosts of that pool end at the host
 	moves   []move
 }
 
@@ -48,9 +49,9 @@ type move struct {
 
 func newScheduler(s *sites, net *plan.Network, w *widths, pools [][]int, strands []strand) *scheduler {
 	hosts := len(net.Pool)
-	d := &scheduler{sites: s, flows: w.flows, net: net, pools: pools, strands: strands,
+	d := &scheduler{sites: s, ends: w.ends, net: net, pools: pools, strands: strands,
 		free: make([]float64, s.n*s.n), waiting: make([][]int, s.n*s.n), ahead: make([]turn, s.n*s.n),
-		crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts),
+		crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts), met: make([]int, hosts*s.n),
 	}
 	for i := range strands {
 		d.tail = append(d.tail, make([]float64, s.n))
@@ -143,32 +144,57 @@ func (d *scheduler) take(e, place int, start float64) {
 	head := min(1, firstBytes/float64(d.strands[s].bytes)) * takes
 	d.free[e] = max(start+takes, d.whole[s][from]+head)
 	src := d.host[s][from]
-	dst := d.enter(src, to, d.flows[e])
-	d.crossed[src*len(d.net.Pool)+dst] += d.strands[s].bytes
+	dst := d.enter(src, to)
+	pair := src*len(d.net.Pool) + dst
+	if d.crossed[pair] == 0 {
+		d.met[dst*d.n+from]++
+	}
+	d.crossed[pair] += d.strands[s].bytes
 	d.entered[dst] += d.strands[s].bytes
 	d.moves = append(d.moves, move{src: src, dst: dst, strand: s, at: start})
 	d.arrive(s, to, dst, start+head+d.latency[e], d.free[e]+d.latency[e])
 }
 
-// enter returns the host of pool k at which what src sends enters: the one that has brought the
-// fewest bytes into the pool. Where several flows fill the link, pairs of hosts that have carried
-// less come first: what one pair carries is one flow.
-func (d *scheduler) enter(src, k, flows int) int {
-	best := -1
+// enter returns the host of pool k at which what src sends enters. A host keeps to a few pairs, and uses them
+// evenly: one flow that goes on finds its rate, where many that begin overflow the link's queue.
+// New pairs end where the fewest do, and rather where there is one for the way back, whose packets
+// then take acknowledgements along.
+func (d *scheduler) enter(src, k int) int {
 	n := len(d.net.Pool)
+	open := 0
 	for _, h := range d.pools[k] {
-		if d.net.Ceiling[src*n+h] == 0 {
-			continue
+		if d.crossed[src*n+h] > 0 {
+			open++
 		}
-		var used int64
-		if best >= 0 && flows > 1 {
-			used = d.crossed[src*n+h] - d.crossed[src*n+best]
-		}
-		if best < 0 || cmp.Or(cmp.Compare(used, 0), cmp.Compare(d.entered[h], d.entered[best])) < 0 {
+	}
+	fresh := open < d.ends[src*d.n+k] // it is to be a pair that has carried nothing
+	best := -1
+	for _, h := range d.pools[k] {
+		switch {
+		case d.net.Ceiling[src*n+h] == 0:
+		case best < 0, d.rather(src, h, best, fresh):
 			best = h
 		}
 	}
 	return best
+}
+
+// rather reports whether src sends to a rather than to b: to one that it has sent to before, or to one that it has not.
+func (d *scheduler) rather(src, a, b int, fresh bool) bool {
+	n, from := len(d.net.Pool), d.net.Pool[src]
+	wrong := func(h int) int { // those that are wanted come first
+		if fresh == (d.crossed[src*n+h] == 0) {
+			return 0
+		}
+		return 1
+	}
+	back := func(h int) int64 { return min(1, d.crossed[h*n+src]) }
+	return cmp.Or(
+		wrong(a)-wrong(b),
+		cmp.Compare(d.crossed[src*n+a], d.crossed[src*n+b]),
+		d.met[a*d.n+from]-d.met[b*d.n+from],
+		cmp.Compare(back(b), back(a)),
+		cmp.Compare(d.entered[a], d.entered[b])) < 0
 }
 
 // circulate sends every strand round the rings of its pools. rings has the hosts of each pool in the order of its ring.

@@ -25,17 +25,16 @@ type strand struct {
 // A cutter lays the shares of trees over the blocks of pools.
 type cutter struct {
 	sizes   []int64
-	limit   func(*tree) int64
+	width   *widths
 	cuts    []plan.Cut
 	strands []strand
 }
 
 // shareOut gives the blocks of every pool to its trees, in pieces where a share ends inside a
-// block. Shares follow each other along the blocks of a pool, so that there are few pieces; with spread every block
-// is shared out by itself, so that all hosts of a pool send at the same time to all others. limit is
-// the largest piece that a tree should carry, in bytes; 0 is none.
-func shareOut(pools [][]int, sizes []int64, trees []tree, spread func(pool int) bool, limit func(*tree) int64) ([]strand, []plan.Cut) {
-	c := &cutter{sizes: sizes, limit: limit}
+// block. Shares follow each other along the blocks of a pool, so that there are few pieces; where several flows fill
+// a link every block is shared out by itself, so that all hosts of a pool send at the same time to all others.
+func shareOut(pools [][]int, sizes []int64, trees []tree, w *widths) ([]strand, []plan.Cut) {
+	c := &cutter{sizes: sizes, width: w}
 	for k, hosts := range pools {
 		var own []*tree
 		var total, smallest int64
@@ -54,7 +53,7 @@ func shareOut(pools [][]int, sizes []int64, trees []tree, spread func(pool int) 
 				smallest = min(smallest, sizes[h])
 			}
 		}
-		if spread(k) && smallest >= int64(len(own))*least {
+		if w.several(k) && smallest >= int64(len(own))*least {
 			for _, h := range hosts {
 				c.lay([]int{h}, own, total)
 			}
@@ -97,7 +96,7 @@ func (c *cutter) lay(hosts []int, trees []*tree, total int64) {
 			if next < len(ends)-1 {
 				to = c.snap(ends[next]-start, from, size)
 			}
-			for k := c.parts(to-from, trees[next]); k > 0; k-- {
+			for k := c.parts(to-from, h, trees[next]); k > 0; k-- {
 				of = append(of, trees[next])
 				if from += (to - from) / k; k > 1 {
 					from = from / grain * grain
@@ -129,14 +128,16 @@ func (c *cutter) lay(hosts []int, trees []*tree, total int64) {
 // maxParts bounds the pieces that one share of a block becomes.
 const maxParts = 16
 
-// parts returns how many pieces a share of so many bytes becomes: no piece over the limit, and
-// none that is too small.
-func (c *cutter) parts(bytes int64, t *tree) int64 {
-	limit := c.limit(t)
-	if limit <= 0 || bytes <= limit {
-		return 1
+// parts returns how many pieces a share of so many bytes of the block of host becomes: as many as the host has
+// pairs for it or a multiple of that, which no pair of hosts takes too long for, and none that is too small.
+func (c *cutter) parts(bytes int64, host int, t *tree) int64 {
+	n := int64(1)
+	if limit := c.width.limit(t); limit > 0 {
+		n = (bytes + limit - 1) / limit
 	}
-	return max(1, min((bytes+limit-1)/limit, bytes/(2*least), maxParts))
+	pairs := c.width.pairs(host, t)
+	n = min((n+pairs-1)/pairs, max(1, maxParts/pairs)) * pairs
+	return max(1, min(n, bytes/(2*least)))
 }
 
 // snap moves the end of a share, an offset in a block of size bytes of which a piece begins at from, to

@@ -6,18 +6,15 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// finer is how many pieces cross a link for each flow that it takes to fill it: so many that pairs
-// of hosts, which carry whole pieces, all carry about the same.
-const finer = 3
-
 // widths say how many flows fill each link, and how large pieces may be for so many to be under way.
 type widths struct {
 	n     int
 	flows []int     // [from*n+to]
 	moved []float64 // [from*n+to], bytes that cross the link
+	ends  []int     // [host*n+pool]: over how many pairs of hosts a host sends there
 }
 
-func newWidths(s *sites, net *plan.Network, pools [][]int, trees []tree) *widths {
+func newWidths(s *sites, net *plan.Network, pools [][]int, sizes []int64, trees []tree) *widths {
 	w := &widths{n: s.n, flows: make([]int, s.n*s.n), moved: make([]float64, s.n*s.n)}
 	for a, hosts := range pools {
 		for b, others := range pools {
@@ -41,6 +38,7 @@ func newWidths(s *sites, net *plan.Network, pools [][]int, trees []tree) *widths
 			}
 		}
 	}
+	w.share(s, pools, sizes, trees)
 	return w
 }
 
@@ -54,8 +52,8 @@ func (w *widths) several(pool int) bool {
 	return false
 }
 
-// limit returns the largest piece that t should carry: where several flows fill a link, a share
-// of what crosses it. 0 is no limit.
+// limit returns the largest piece that t should carry: where several flows fill a link, what each of
+// them carries. 0 is no limit.
 func (w *widths) limit(t *tree) int64 {
 	limit := math.Inf(1)
 	for to, from := range t.parent {
@@ -63,11 +61,50 @@ func (w *widths) limit(t *tree) int64 {
 			continue
 		}
 		if e := from*w.n + to; w.flows[e] > 1 {
-			limit = min(limit, w.moved[e]/float64(finer*w.flows[e]))
+			limit = min(limit, w.moved[e]/float64(w.flows[e]))
 		}
 	}
 	if math.IsInf(limit, 1) {
 		return 0
 	}
 	return max(least, int64(limit))
+}
+
+// spare is what of a flow a host may lack before it sends over one pair of hosts more.
+const spare = 0.05
+
+// share sets ends: all hosts of a pool together send over about as many pairs as flows fill the link, each over as many as
+// its part of the bytes.
+func (w *widths) share(s *sites, pools [][]int, sizes []int64, trees []tree) {
+	straight := make([]float64, w.n*w.n) // by link: bytes of its own pool
+	for i := range trees {
+		for to, from := range trees[i].parent {
+			if from == trees[i].root {
+				straight[from*w.n+to] += float64(trees[i].bytes)
+			}
+		}
+	}
+	w.ends = make([]int, len(sizes)*w.n)
+	for from, pool := range pools {
+		for to := range w.n {
+			e := from*w.n + to
+			relayed := (w.moved[e] - straight[e]) / float64(len(pool))
+			for _, h := range pool {
+				bytes := relayed + straight[e]*float64(sizes[h])/float64(max(s.bytes[from], 1))
+				flows := bytes / max(w.moved[e], 1) * float64(w.flows[e])
+				w.ends[h*w.n+to] = max(1, min(int(math.Ceil(flows-spare)), len(pools[to])))
+			}
+		}
+	}
+}
+
+// pairs returns over how many pairs of hosts the block of host leaves its pool on t.
+func (w *widths) pairs(host int, t *tree) int64 {
+	most := 1
+	for to, from := range t.parent {
+		if from == t.root {
+			most = max(most, w.ends[host*w.n+to])
+		}
+	}
+	return int64(most)
 }

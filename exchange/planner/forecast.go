@@ -193,6 +193,10 @@ func (f *forecast) serve(i int32) error {
 	}
 	use(&f.pair[way], rate)
 	use(&f.out[t.Src], float64(f.net.Egress[t.Src]))
+	near := f.stream && f.capacity != nil && f.net.Pool[t.Src] == f.net.Pool[t.Dst]
+	if near {
+		start = min(begin, start+f.turns(t.Src))
+	}
 	use(&f.in[t.Dst], float64(f.net.Ingress[t.Dst]))
 	if a, b := f.net.Pool[t.Src], f.net.Pool[t.Dst]; a != b {
 		use(&f.pipe[a*f.pools+b], float64(f.net.Pipe[a*f.pools+b]))
@@ -221,10 +225,33 @@ func (f *forecast) serve(i int32) error {
 	if job.rate = math.Inf(1); end > begin && job.bytes > 0 {
 		job.rate = job.bytes / (end - begin)
 	}
-	arrived := max(end+f.latency[way], f.takes[t.Dst]) + f.receive[way]
-	f.takes[t.Dst] = arrived
-	job.begin, job.end = begin, arrived
+	// As ports do, the receiver's processor takes messages in the order in which they become ready; what
+	// takes long to arrive does not keep it from those that arrive before.
+	f.takes[t.Dst] = max(f.takes[t.Dst], start+f.latency[way]) + f.receive[way]
+	if near {
+		end += f.stored(way, t.Dst, job.bytes)
+	}
+	job.begin, job.end = begin, max(end+f.latency[way]+f.receive[way], f.takes[t.Dst])
 	return nil
+}
+
+// turns returns how long the first packet of a message waits in the port of host at most: the port sends
+// packets to all others in turns, however long their messages are.
+func (f *forecast) turns(host int) float64 {
+	return float64(f.n-1) * packetBytes / float64(f.net.Egress[host])
+}
+
+// stored returns how long the last packet of a message of so many bytes takes on a way inside a pool beside its time in the port of
+// its source: a switch sends a packet when it has all of it. A short message takes as long again as in that port.
+func (f *forecast) stored(way, dst int, bytes float64) float64 {
+	last := min(bytes, packetBytes)
+	time := last / float64(f.net.Ingress[dst])
+	if f.crossed != nil {
+		for _, k := range f.crossed[way] {
+			time += last / float64(f.net.Trunks[k].Rate)
+		}
+	}
+	return time
 }
 
 // stop returns where the blocks of job i end.

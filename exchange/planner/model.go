@@ -40,6 +40,8 @@ type model struct {
 const (
 	messageTime   = 10e-6 // seconds, each at the sender and the receiver
 	messageHeader = 96    // bytes
+	// packetBytes is a full packet, headers and all.
+	packetBytes = 1308
 	// payloadShare is what of a link a byte of payload takes beside what the map's rates leave out already, the headers of
 	// full packets: the packet at the end of each chunk that is not full, and the answers of both kinds to what
 	// comes the other way (wire over payload is 1.10 across sites and 1.08 on switches, 1.048 of that headers).

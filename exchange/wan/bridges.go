@@ -60,25 +60,6 @@ func (s *scheduler) needed(from, to int) int {
 	return int(min(want, float64(all)))
 }
 
-// crowded reports whether some link needs far more flows than it has bridges, though there are more pairs of
-// hosts. The engine would have to open several connections for each bridge, and to know of it: on lossy links of which agents
-// knew the capacity of some, an alltoall of 64 KiB a pair over bridges took 4.6 to 9.7 s, and with a
-// connection for each block 2.6 to 3.1 s.
-func (s *scheduler) crowded() bool {
-	pools := len(s.pools)
-	for k, link := range s.bridgesOf() {
-		l := &s.links[k]
-		rate := l.rate
-		if s.opts.Lines != nil {
-			rate = max(rate, float64(s.opts.Lines[k]))
-		}
-		if n := len(link); n > 0 && n < len(s.pools[k/pools])*len(s.pools[k%pools]) && l.flow > 0 && rate > 1.3*float64(n)*l.flow {
-			return true
-		}
-	}
-	return false
-}
-
 // portShare is the part of a host's port that one bridge may take at most, where the pool has
 // hosts enough.
 const portShare = 0.25

@@ -15,8 +15,10 @@
 // origin over a bridge, and from its far end to where it is wanted. The engine then
 // has few connections that go on, whose windows have found their rate, and no host waits for news of another. Blocks are
 // cut into pieces where a path or a bridge has got its share, so that all bridges of a link
-// end together.
+// end together. Links that are nearly as full as the fullest one are relieved, where others have room: what they lose
+// to chance is then not felt at the end.
 //
+//	balance.go  which links are relieved
 //	bridges.go  which pairs of hosts carry a link
 //	pour.go     which piece of which block takes which path and bridge
 //	stream.go   what that comes to, and the transfers

@@ -12,7 +12,8 @@ import (
 type stream struct {
 	block plan.Block
 	bytes int64
-	hosts []int // from the origin to the destination
+	hosts []int   // from the origin to the destination
+	part  float64 // of what its origin sends along its path, what goes before it
 }
 
 // pour deals the blocks between pools to paths and bridges: each source its part of each path, and each bridge
@@ -95,13 +96,13 @@ func (p *pouring) pair(paths []plan.Path) {
 	}
 	for _, b := range p.s.turns(from, to) {
 		size := p.s.sizes.Of(b.Origin, b.Dest)
-		rest, small := size, leastPiece(size)
+		rest, small, large := size, leastPiece(size), mostPiece(size)
 		for rest > 0 {
 			at, quota := 0, left[b.Origin]
 			for at < len(paths)-1 && quota[at] < float64(small)/2 {
 				at++
 			}
-			n := rest
+			n := min(rest, large)
 			if at < len(paths)-1 {
 				n = min(n, max(int64(quota[at]), small))
 			}
@@ -109,14 +110,19 @@ func (p *pouring) pair(paths []plan.Path) {
 				n = rest
 			}
 			n = p.stream(b, n, rest, small, paths[at].Pools)
+			p.out[len(p.out)-1].part = 1 - quota[at]/(paths[at].Bytes*sum[b.Origin]/total)
 			quota[at] -= float64(n)
 			rest -= n
 		}
 	}
 }
 
-// leastPiece is the least piece of a block of size bytes: two packets, or a sixteenth of it.
-func leastPiece(size int64) int64 { return max(2<<10, size/16) }
+// leastPiece is the least piece of a block of size bytes: a sixteenth of it, two packets at least and 8 KiB at most.
+func leastPiece(size int64) int64 { return max(2<<10, min(size/16, 8<<10)) }
+
+// mostPiece is the largest piece: of one block that is as large as all others together each bridge gets its first bytes
+// soon, and links end together.
+func mostPiece(size int64) int64 { return max(256<<10, size/64) }
 
 // stream sends up to n bytes of the rest of b along pools, and returns how many: less where a bridge
 // has got its share.
@@ -150,7 +156,7 @@ func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 
 	}
 	b.Piece = p.pieces[[2]int{b.Origin, b.Dest}]
 	p.pieces[[2]int{b.Origin, b.Dest}]++
-	p.out = append(p.out, stream{b, n, way})
+	p.out = append(p.out, stream{block: b, bytes: n, hosts: way})
 	return n
 }
 

@@ -7,21 +7,17 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// bridged returns the streams of all blocks between pools over bridges, and when the last byte comes by the estimate of
-// ends. ok is false where hosts would have to forward more than they may, ports would hold up links, or links need more
-// flows than they have bridges.
-func (s *scheduler) bridged(bounds *plan.AlltoallBounds) (streams []stream, ok bool) {
-	if s.crowded() {
-		return nil, false
-	}
+// bridged returns the streams of all blocks between pools over bridges by routing, and when the last byte comes by the estimate of
+// ends. ok is false where hosts would have to forward more than they may, or ports would hold up links.
+func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) (streams []stream, ok bool) {
 	straight := bounds.Direct.Bytes > 0 && (s.opts.Direct || bounds.Direct.Seconds <= gain*bounds.Relayed.Seconds)
-	streams = s.pour(bounds.Routing, straight)
+	streams = s.pour(routing, straight)
 	when, ok := s.estimate(streams)
 	if straight || bounds.Direct.Bytes == 0 {
 		return streams, ok
 	}
 	// The longer way can cost more than relays gain.
-	direct := s.pour(bounds.Routing, true)
+	direct := s.pour(routing, true)
 	if w, fits := s.estimate(direct); fits && (!ok || w <= gain*when) {
 		return direct, true
 	}
@@ -72,28 +68,83 @@ func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
 	return when + longest, true
 }
 
-// streamed makes the plan's transfers of streams: each link takes what has the longest way to
-// go first. A piece follows chunk by chunk.
+// A step is one leg of a stream.
+type step struct {
+	stream, leg int
+	links, hops int     // that are left, this one included: between pools, and between hosts
+	need        float64 // seconds after which the first bridge on the way would have nothing else to do
+}
+
+// streamed makes the plan's transfers of streams. A piece follows chunk by chunk. Each link takes what has the longest way to
+// go first, by links between pools and then by hosts; origins give their mates first what these need first.
 func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
-	type step struct{ stream, leg, hops, order int }
-	var steps []step
+	var feeds, steps []step
 	for i, st := range streams {
-		for k := range len(st.hosts) - 1 {
-			steps = append(steps, step{i, k, len(st.hosts) - 1 - k, i})
+		links := 0
+		for k := len(st.hosts) - 2; k >= 0; k-- {
+			inside := s.net.Pool[st.hosts[k]] == s.net.Pool[st.hosts[k+1]]
+			if !inside {
+				links++
+			}
+			x := step{stream: i, leg: k, links: links, hops: len(st.hosts) - 1 - k}
+			if inside && k == 0 {
+				feeds = append(feeds, x)
+			} else {
+				steps = append(steps, x)
+			}
 		}
 	}
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(b.hops, a.hops) })
-	last := make([]int, len(streams))
-	for _, x := range steps {
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return cmp.Or(cmp.Compare(min(b.links, 2), min(a.links, 2)), cmp.Compare(streams[a.stream].part, streams[b.stream].part))
+	})
+	need := s.needs(streams, steps)
+	for i := range feeds {
+		feeds[i].need = need[feeds[i].stream]
+	}
+	slices.SortStableFunc(feeds, func(a, b step) int { return cmp.Compare(a.need, b.need) })
+	steps = append(feeds, steps...)
+	number := make(map[[2]int]int, len(steps)) // of a stream's leg
+	for i, x := range steps {
+		number[[2]int{x.stream, x.leg}] = i
+	}
+	for i, x := range steps {
 		st := &streams[x.stream]
-		t := plan.Transfer{ID: len(p.Transfers), Src: st.hosts[x.leg], Dst: st.hosts[x.leg+1], Blocks: []plan.Block{st.block}, Phase: -1, After: []int{}}
+		t := plan.Transfer{ID: i, Src: st.hosts[x.leg], Dst: st.hosts[x.leg+1], Blocks: []plan.Block{st.block}, Phase: -1, After: []int{}}
 		if x.leg > 0 {
-			t.After = append(t.After, last[x.stream])
+			t.After = append(t.After, number[[2]int{x.stream, x.leg - 1}])
 		}
-		last[x.stream] = t.ID
 		p.Transfers = append(p.Transfers, t)
 	}
 	p.Cuts = cutsOf(streams)
+}
+
+// needs returns when each of the streams is the first to cross its first bridge, in seconds, if that bridge is never idle and takes them in the order of
+// steps.
+func (s *scheduler) needs(streams []stream, steps []step) []float64 {
+	need := make([]float64, len(streams))
+	seen := make([]bool, len(streams))
+	load := make([]float64, len(s.links)) // bytes of a link
+	carried := make(map[[2]int]float64)   // bytes of a bridge so far
+	first := make([][2]int, len(streams)) // the bridge of a stream
+	for _, x := range steps {
+		st := &streams[x.stream]
+		a, b := st.hosts[x.leg], st.hosts[x.leg+1]
+		if s.net.Pool[a] == s.net.Pool[b] {
+			continue
+		}
+		load[s.net.Pool[a]*len(s.pools)+s.net.Pool[b]] += float64(st.bytes)
+		if !seen[x.stream] {
+			seen[x.stream], first[x.stream], need[x.stream] = true, [2]int{a, b}, carried[[2]int{a, b}]
+		}
+		carried[[2]int{a, b}] += float64(st.bytes)
+	}
+	for i, at := range first {
+		k := s.net.Pool[at[0]]*len(s.pools) + s.net.Pool[at[1]]
+		if all := carried[at]; all > 0 {
+			need[i] *= load[k] / s.links[k].rate / all
+		}
+	}
+	return need
 }
 
 // cutsOf returns where streams cut blocks.

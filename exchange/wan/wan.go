@@ -69,7 +69,11 @@ func alltoall(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.Alltoall
 		opts.Transit = defaultTransit
 	}
 	if s := newScheduler(net, sizes, opts); bounds.Routing != nil {
-		if streams, ok := s.bridged(bounds); ok {
+		streams, ok := s.bridged(bounds, s.balanced(bounds.Routing))
+		if !ok {
+			streams, ok = s.bridged(bounds, bounds.Routing)
+		}
+		if ok {
 			s.streamed(p, streams)
 			if err := s.addLocal(p, local); err != nil {
 				return nil, err

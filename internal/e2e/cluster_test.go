@@ -95,9 +95,7 @@ func TestCluster(t *testing.T) {
 	t.Run("strangers", func(t *testing.T) { strangers(t, a, b) })
 	t.Run("files", func(t *testing.T) { badFiles(t, a) })
 	t.Run("a client is killed", func(t *testing.T) {
-		out := e2etest.Files(t, 6)
-		ps := ranks(t, "killed", six, e2etest.Sparse(t, 6, bigFile), out)
-		underWay(t, c, "killed", 4)
+		ps, _ := underWay(t, "killed", six)
 		ps[2].Signal(syscall.SIGKILL)
 		begun := time.Now()
 		for r, p := range ps {
@@ -112,9 +110,7 @@ func TestCluster(t *testing.T) {
 		t.Logf("all commands ended %v after the kill", time.Since(begun))
 	})
 	t.Run("Ctrl-C of a client", func(t *testing.T) {
-		out := e2etest.Files(t, 6)
-		ps := ranks(t, "interrupted", six, e2etest.Sparse(t, 6, bigFile), out)
-		underWay(t, b, "interrupted", 2)
+		ps, out := underWay(t, "interrupted", six)
 		ps[5].Signal(os.Interrupt)
 		if got := ps[5].Wait(t, promptly); got != e2etest.StatusInterrupted {
 			t.Errorf("status %d, want %d: %s", got, e2etest.StatusInterrupted, ps[5].Stderr.String())
@@ -128,9 +124,7 @@ func TestCluster(t *testing.T) {
 		e2etest.NoOutput(t, out)
 	})
 	t.Run("an agent is killed", func(t *testing.T) {
-		out := e2etest.Files(t, 6)
-		ps := ranks(t, "lost", six, e2etest.Sparse(t, 6, bigFile), out)
-		underWay(t, c, "lost", 4)
+		ps, out := underWay(t, "lost", six)
 		c.Signal(syscall.SIGKILL)
 		begun := time.Now()
 		for r, p := range ps {
@@ -165,9 +159,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("Ctrl-C of an agent", func(t *testing.T) {
-		out := e2etest.Files(t, 6)
-		ps := ranks(t, "stopped", six, e2etest.Sparse(t, 6, bigFile), out)
-		underWay(t, a, "stopped", 0)
+		ps, out := underWay(t, "stopped", six)
 		b.Signal(os.Interrupt)
 		for r, p := range ps {
 			if got := p.Wait(t, promptly); got != e2etest.StatusGroup {

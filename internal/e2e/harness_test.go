@@ -164,8 +164,28 @@ func collective(t *testing.T, command, job string, at []*node, in, out []string,
 	return ps
 }
 
-// underWay waits until rank of job at n has received some and not all of its result.
-func underWay(t *testing.T, n *node, job string, rank int) {
+// underWay starts an allgather of one rank at each of at and returns in the middle of it: all have received
+// some of their result, and none more than half. Where the machine is too fast for that, it takes larger files.
+func underWay(t *testing.T, job string, at []*node) (ps []*e2etest.Process, out []string) {
 	t.Helper()
-	e2etest.UnderWay(t, filepath.Join(n.dir, "agent.sock"), job, rank)
+	sockets := make([]string, len(at))
+	for r, n := range at {
+		sockets[r] = filepath.Join(n.dir, "agent.sock")
+	}
+	for size := int64(bigFile); size <= 8*bigFile; size *= 2 {
+		name := fmt.Sprintf("%s-%d", job, size>>20)
+		out = e2etest.Files(t, len(at))
+		ps = ranks(t, name, at, e2etest.Sparse(t, len(at), size), out)
+		if e2etest.Caught(t, sockets, name, ps) {
+			return ps, out
+		}
+		for r, p := range ps {
+			if got := p.Wait(t, time.Minute); got != 0 {
+				t.Fatalf("%s: rank %d: status %d: %s", name, r, got, p.Stderr.String())
+			}
+		}
+		t.Logf("%d MiB a rank were too few", size>>20)
+	}
+	t.Fatal("no files are large enough for this machine")
+	return nil, nil
 }

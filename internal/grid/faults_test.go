@@ -134,6 +134,25 @@ func TestLinkCut(t *testing.T) {
 	})
 }
 
+// TestLinkBroken cuts the link between two sites for good in the middle of an exchange, while both reach a third: data go by
+// way of that.
+func TestLinkBroken(t *testing.T) {
+	gridtest.Run(t, gridtest.Config{Grid: gridtest.Sites(t, "2Mbps", "20ms", 1, 2, 2), Seed: 17}, func(c *gridtest.Cluster) {
+		job := c.Job("min3", c.EachHost(), 64<<10)
+		job.Ready = func() {
+			time.Sleep(300 * time.Millisecond)
+			if err := c.Net.Cut("b", "c"); err != nil {
+				c.T.Error(err)
+			}
+		}
+		r := c.MustRun(job)
+		c.T.Logf("%v, the bound was %v", r.Makespan, c.Bound(job))
+		if most := promptly + 3*c.Bound(job); r.Makespan > most {
+			c.T.Errorf("took %v, want at most %v", r.Makespan, most)
+		}
+	})
+}
+
 // TestLoss: 1 % of the packets of every WAN link are lost.
 func TestLoss(t *testing.T) {
 	gf := gridtest.Sites(t, "4Mbps", "30ms", 3, 3)

@@ -25,6 +25,9 @@ type Job struct {
 	// Ready, if not nil, is called once, in a goroutine of its own, when all ranks have
 	// joined: the clock of Outcome.Took starts then.
 	Ready func()
+	// Together, if not nil, is one barrier for all ranks of several jobs: none of them calls before all have
+	// joined, and the clock of Outcome.Took starts then. Ready is not called.
+	Together *Barrier
 }
 
 // An Outcome is what one rank got from a job.
@@ -47,9 +50,12 @@ func (g *Grid) Allgather(ctx context.Context, job string, ranks []int, blocks []
 func (g *Grid) Run(ctx context.Context, j Job) []Outcome {
 	out := make([]Outcome, len(j.Ranks))
 	var wg sync.WaitGroup
-	ready := newBarrier(len(j.Ranks))
-	if j.Ready != nil {
-		ready.opened = func() { wg.Go(j.Ready) }
+	ready := j.Together
+	if ready == nil {
+		ready = NewBarrier(len(j.Ranks))
+		if j.Ready != nil {
+			ready.opened = func() { wg.Go(j.Ready) }
+		}
 	}
 	for r := range j.Ranks {
 		rankCtx := ctx
@@ -66,7 +72,7 @@ func (g *Grid) Run(ctx context.Context, j Job) []Outcome {
 }
 
 // rank is one client process: it joins, waits until all ranks have, and does its job.
-func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *barrier) (o Outcome) {
+func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *Barrier) (o Outcome) {
 	c := g.Client(j.Ranks[rank])
 	defer c.Close()
 	r, err := c.Join(ctx, j.Name, rank, len(j.Ranks))
@@ -91,8 +97,8 @@ func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *barrier) (o Ou
 	return Outcome{Result: bytes.Clone(res.Data), Sizes: res.Sizes, Took: time.Since(start), Report: res.Report}
 }
 
-// A barrier opens when n have come.
-type barrier struct {
+// A Barrier opens when so many have come.
+type Barrier struct {
 	mu     sync.Mutex // guards left
 	left   int
 	open   chan struct{}
@@ -100,9 +106,20 @@ type barrier struct {
 	opened func()    // called by the last to come; may be nil
 }
 
-func newBarrier(n int) *barrier { return &barrier{left: n, open: make(chan struct{})} }
+// NewBarrier returns a barrier for n ranks.
+func NewBarrier(n int) *Barrier { return &Barrier{left: n, open: make(chan struct{})} }
 
-func (b *barrier) wait(ctx context.Context) (time.Time, error) {
+// Opened returns when the last of b's ranks has come, the zero time if b is not open yet.
+func (b *Barrier) Opened() time.Time {
+	select {
+	case <-b.open:
+		return b.at
+	default:
+		return time.Time{}
+	}
+}
+
+func (b *Barrier) wait(ctx context.Context) (time.Time, error) {
 	b.mu.Lock()
 	b.left--
 	last := b.left == 0

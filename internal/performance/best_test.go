@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,38 +14,29 @@ import (
 var others = []string{"ring", "neighbour-exchange", "recursive-doubling", "bruck", "spreading-simple", "mpich-g2", "magpie"}
 
 // measureBest: the makespan of the agents' choice over that of the best baseline in the same bubble. Two runs of one plan differ by a per cent
-// or so, hence the least of each. They take turns, after a run of each that opens lanes: else those that come later find
-// the lanes warm that the first have opened.
+// or so, hence the least of each. All runs of one algorithm come one behind the other, and the first of them is not counted: it opens lanes,
+// and mends what the algorithm before has left. A baseline that sends everything to one host at once loses packets, after which quic-go's
+// congestion windows are small, and the next exchange takes 2 to 6 % longer than the one behind it. The agents' choice comes
+// first: nothing is known from the others.
 func measureBest(t *testing.T, r *Reading) {
 	onGrid(t, r.Cell, load(t, r.Cell.Network), func(cl *gridtest.Cluster) {
-		took := make(map[string]float64) // the least
-		run := func(alg string) float64 {
-			s := cl.MustRun(jobOf(cl, r.Cell, alg)).Makespan.Seconds()
-			time.Sleep(time.Second)
-			return s
-		}
 		job := jobOf(cl, r.Cell, "")
 		r.Bound = cl.Bound(job).Seconds()
-		run("")
+		r.once(cl, job)
+		r.Makespans, r.Lost, r.Predicted, r.Elapsed = nil, nil, nil, nil
+		r.repeat(cl, job)
+		own := slices.Min(r.Makespans)
+		best, least := "", math.Inf(1)
 		for _, alg := range others {
-			run(alg)
-			took[alg] = math.Inf(1)
-		}
-		own := math.Inf(1)
-		for range r.Cell.Runs {
-			r.once(cl, job)
-			own = min(own, r.Makespans[len(r.Makespans)-1])
-			for _, alg := range others {
-				took[alg] = min(took[alg], run(alg))
+			for i := range 1 + r.Cell.Runs {
+				took := cl.MustRun(jobOf(cl, r.Cell, alg)).Makespan.Seconds()
+				time.Sleep(time.Second) // queues empty
+				if i > 0 && took < least {
+					best, least = alg, took
+				}
 			}
 		}
-		best := others[0]
-		for _, alg := range others {
-			if took[alg] < took[best] {
-				best = alg
-			}
-		}
-		r.check("makespan / best baseline", own/took[best], r.Cell.Limit*1.01)
-		r.Note = fmt.Sprintf("best baseline: %s, %.4g s", best, took[best])
+		r.check("makespan / best baseline", own/least, r.Cell.Limit*1.01)
+		r.Note = fmt.Sprintf("best baseline: %s, %.4g s", best, least)
 	})
 }

@@ -29,7 +29,7 @@ func measureFall(t *testing.T, r *Reading) {
 			}
 		}
 		r.repeat(cl, job)
-		bound, err := clairvoyant(file, r.Cell.Size, at.Seconds())
+		bound, err := clairvoyant(file, r.Cell, at.Seconds())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,9 +39,9 @@ func measureFall(t *testing.T, r *Reading) {
 	})
 }
 
-// clairvoyant returns the bound in seconds of an allgather during which the link falls: the T for which what the links can carry until T
-// gives the bound T.
-func clairvoyant(file *gridfile.Grid, size int64, at float64) (float64, error) {
+// clairvoyant returns the bound in seconds of a cell's exchange during which the link falls: the T for which what the links can carry
+// until T gives the bound T, of an alltoall the relayed one.
+func clairvoyant(file *gridfile.Grid, c Cell, at float64) (float64, error) {
 	snap, err := file.Snapshot()
 	if err != nil {
 		return 0, err
@@ -57,7 +57,7 @@ func clairvoyant(file *gridfile.Grid, size int64, at float64) (float64, error) {
 	sizes := make([]int64, snap.N())
 	var from, to int
 	for h := range sizes {
-		sizes[h] = size
+		sizes[h] = c.Size
 		switch snap.Host(h).Site {
 		case fallFrom:
 			from = network.Pool[h]
@@ -71,7 +71,16 @@ func clairvoyant(file *gridfile.Grid, size int64, at float64) (float64, error) {
 	for range 60 {
 		end := (low + high) / 2
 		*pipe = full * netmap.BytesPerSec((at+(end-at)/4)/end)
-		b, err := network.AllgatherBound(sizes)
+		var b plan.Bound
+		var err error
+		if c.Collective == plan.Alltoall {
+			var bounds *plan.AlltoallBounds
+			if bounds, err = network.AlltoallBounds(plan.AlltoallSizes{Uniform: c.Size}); err == nil {
+				b = bounds.Relayed
+			}
+		} else {
+			b, err = network.AllgatherBound(sizes)
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -13,7 +13,7 @@ import (
 // unfair is what the slowest of equal groups that run together may take of the time of the fastest.
 const unfair = 1.5
 
-// measureGroups: Cell.Runs groups over all hosts call an allgather at once. What all of them take is set beside the bound of an allgather with
+// measureGroups: Cell.Runs groups over all hosts call an allgather at once, when all of them have formed. What all of them take is set beside the bound of an allgather with
 // the bytes of all, and the slowest beside the fastest.
 func measureGroups(t *testing.T, r *Reading) {
 	onGrid(t, r.Cell, load(t, r.Cell.Network), func(cl *gridtest.Cluster) {
@@ -25,25 +25,18 @@ func measureGroups(t *testing.T, r *Reading) {
 		r.Bound = cl.Bound(jobOf(cl, whole, "")).Seconds()
 
 		jobs, results := make([]grid.Job, n), make([]*gridtest.Result, n)
-		var mu sync.Mutex
-		var begun time.Time // when the first group was complete
+		gate := grid.NewBarrier(n * len(cl.Hosts))
 		for i := range jobs {
 			jobs[i] = jobOf(cl, r.Cell, "")
 			jobs[i].Name = fmt.Sprint("group ", i)
-			jobs[i].Ready = func() {
-				mu.Lock()
-				defer mu.Unlock()
-				if begun.IsZero() {
-					begun = time.Now()
-				}
-			}
+			jobs[i].Together = gate
 		}
 		var wg sync.WaitGroup
 		for i := range jobs {
 			wg.Go(func() { results[i] = cl.Run(jobs[i]) })
 		}
 		wg.Wait()
-		together := time.Since(begun).Seconds()
+		together := time.Since(gate.Opened()).Seconds()
 		fastest, slowest := results[0].Makespan, results[0].Makespan
 		for i, got := range results {
 			cl.Check(jobs[i], got)

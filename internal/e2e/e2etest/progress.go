@@ -3,6 +3,7 @@ package e2etest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,20 +17,54 @@ import (
 // socket, and fails t if it has received all.
 func UnderWay(t *testing.T, socket, job string, rank int) {
 	t.Helper()
-	c := client.New(socket)
-	defer c.Close()
 	Eventually(t, 30*time.Second, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		r, err := c.API().Progress(ctx, connect.NewRequest(&apiv1.ProgressRequest{Job: job, Rank: uint32(rank)}))
+		done, total, err := progress(t, socket, job, rank)
 		switch {
 		case err != nil:
 			return err
-		case r.Msg.BytesDone == 0:
+		case done == 0:
 			return errors.New("nothing has arrived")
-		case r.Msg.BytesDone == r.Msg.BytesTotal:
+		case done == total:
 			t.Fatal("all has arrived: the files are too small for this machine")
 		}
 		return nil
 	})
+}
+
+// Caught waits until every rank of job, whose agents are behind sockets, has received some of its
+// result. It returns false if that is too late to stop the job: one of them had received more than
+// half, or its command had ended.
+func Caught(t *testing.T, sockets []string, job string, commands []*Process) (caught bool) {
+	t.Helper()
+	Eventually(t, 30*time.Second, func() error {
+		caught = true
+		var waiting error
+		for rank, socket := range sockets {
+			done, total, err := progress(t, socket, job, rank)
+			switch {
+			case commands[rank].Ended() || err == nil && done > total/2:
+				caught = false
+				return nil
+			case err != nil:
+				waiting = err
+			case done == 0:
+				waiting = fmt.Errorf("nothing has arrived for rank %d", rank)
+			}
+		}
+		return waiting
+	})
+	return caught
+}
+
+// progress returns how many bytes of its result rank of job has, and shall get.
+func progress(t *testing.T, socket, job string, rank int) (done, total uint64, err error) {
+	c := client.New(socket)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, err := c.API().Progress(ctx, connect.NewRequest(&apiv1.ProgressRequest{Job: job, Rank: uint32(rank)}))
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.Msg.BytesDone, r.Msg.BytesTotal, nil
 }

@@ -1,0 +1,257 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A host that cannot reach another one any more, or only over a link that has fallen, sends by way of a third one:
+// the stream runs to that host, which pipes it on (pipe.go). Frames and answers are end to end, so blocks, tokens,
+// windows and what follows a broken stream are as without the third one, which needs no part of the exchange.
+
+const (
+	// silence is how long packets go to a host without any coming back before the way there counts as broken: 4 s
+	// are three of quic-go's probe timeouts or more, and less than the 7 s after which a group gives a
+	// host up that its coordinator hears nothing of.
+	silence = 4 * time.Second
+	// silentTrips is the same in round trips, where they are long.
+	silentTrips = 8
+	// silentPackets is how many packets must have gone unanswered.
+	silentPackets = 3
+	// stalledDetour is how long a detour may leave chunks unanswered: the link behind the third host may be broken.
+	stalledDetour = 10 * time.Second
+	// detourStagger is the pause before the next host is tried as well (RFC 8305, §5, has 250 ms), and detourTimeout what
+	// all of them have.
+	detourStagger = 250 * time.Millisecond
+	detourTimeout = 5 * time.Second
+	// brokenFor is how long exchanges that begin take a way for broken that was found so.
+	brokenFor = time.Minute
+	// maxVias bounds the hosts that are tried.
+	maxVias = 8
+)
+
+// An ear hears whether anything comes back on a lane.
+type ear struct {
+	sent, received uint64    // packets of its connection
+	since          time.Time // from then on nothing has come back for what was sent
+	heard          time.Time // when something came last
+}
+
+// listen notes that sent and received packets were counted at now. It reports whether the peer has been silent for patience.
+func (e *ear) listen(sent, received uint64, now time.Time, patience time.Duration) bool {
+	if received != e.received || e.heard.IsZero() {
+		e.heard = now
+	}
+	if received != e.received || sent <= e.sent {
+		e.sent, e.received, e.since = sent, received, now
+		return false
+	}
+	return sent-e.sent >= silentPackets && now.Sub(e.since) >= patience
+}
+
+// heed gives up the lanes to p on which nothing comes back. Where that is so of all that go straight, the way is broken: from now on
+// they go by way of another host. It needs x.mu.
+func (x *run) heed(p *peer, now time.Time) {
+	silent, alive := false, false // of those that go straight
+	for _, l := range p.outs {
+		m, ok := l.stream.(measured)
+		if !ok {
+			continue
+		}
+		st := m.Stats()
+		patience := max(silence, silentTrips*st.SmoothedRTT)
+		dead := l.ear.listen(st.PacketsSent, st.PacketsReceived, now, patience)
+		if l.by == "" {
+			silent, alive = silent || dead, alive || now.Sub(l.ear.heard) < patience
+		} else if dead || l.sent > l.got && now.Sub(l.heard) > stalledDetour {
+			x.eng.cfg.Log.Debug("detour leads nowhere", "peer", p.name, "by", l.by, "exchange", x.part.ID)
+			p.by, dead = "", true
+		}
+		if dead {
+			l.stream.Abort()
+		}
+	}
+	if silent && !alive {
+		x.eng.cfg.Log.Info("the way to a host is broken: data go by way of others", "peer", p.name, "exchange", x.part.ID)
+		p.away = true
+		x.eng.broke(p.name, now)
+	}
+}
+
+// open opens lane n to p, by way of another host where the straight way is broken. It returns that host's name.
+func (x *run) open(p *peer, n int) (s Stream, by string, err error) {
+	x.mu.Lock()
+	p.away = p.away || x.adapts() && p.main == nil && x.eng.isBroken(p.name, time.Now())
+	away, vias := p.away, p.vias
+	x.mu.Unlock()
+	if vias != nil {
+		return x.detour(p.ctx, p.name, vias)
+	}
+	if away {
+		if s, by, err = x.detour(p.ctx, p.name, x.vias(p)); err == nil || p.ctx.Err() != nil {
+			return s, by, err
+		}
+	}
+	began := time.Now()
+	s, err = x.eng.cfg.Open(p.ctx, p.name, n)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case err == nil:
+		p.away, p.failing = false, time.Time{}
+	case p.failing.IsZero():
+		p.failing = began
+	}
+	if err != nil {
+		if p.away = x.adapts() && time.Since(p.failing) >= silence; p.away {
+			x.eng.broke(p.name, time.Now())
+		}
+	}
+	return s, "", err
+}
+
+// broke notes that a host cannot be reached.
+func (e *Engine) broke(host string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.broken == nil || len(e.broken) >= maxHosts {
+		e.broken = make(map[string]time.Time)
+	}
+	e.broken[host] = now
+}
+
+// isBroken reports whether a host could not be reached a short time ago: exchanges that begin now do not wait to find
+// that out again.
+func (e *Engine) isBroken(host string, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, ok := e.broken[host]
+	if ok && now.Sub(at) >= brokenFor {
+		delete(e.broken, host)
+		ok = false
+	}
+	return ok
+}
+
+// vias returns the hosts by way of which p may be reached: the one that was last, and then by turns hosts of this one's site, of
+// p's and of others, which fail for different reasons. Hosts without a part come last.
+func (x *run) vias(p *peer) []string {
+	site := x.eng.cfg.Site
+	home, there := site(x.eng.cfg.Self), site(p.name)
+	x.mu.Lock()
+	last := p.by
+	x.mu.Unlock()
+	type via struct {
+		name string
+		turn int
+	}
+	var all []via
+	seen := make(map[string]int) // hosts of each site so far
+	n := len(x.part.Hosts)
+	for k := 1; k < n; k++ {
+		name := x.part.Hosts[(x.part.Self+k)%n] // so that hosts begin with different ones
+		s := site(name)
+		if name == p.name {
+			continue
+		}
+		if s == home && home == there {
+			s = name // one site: all are alike
+		}
+		all = append(all, via{name, seen[s]})
+		seen[s]++
+	}
+	slices.SortStableFunc(all, func(a, b via) int {
+		return cmp.Or(-boolCompare(a.name == last, b.name == last), cmp.Compare(a.turn, b.turn))
+	})
+	var names []string
+	for _, v := range all {
+		names = append(names, v.name)
+	}
+	if x.eng.cfg.Vias != nil {
+		for _, h := range x.eng.cfg.Vias() {
+			if h != x.eng.cfg.Self && h != p.name && !slices.Contains(names, h) {
+				names = append(names, h)
+			}
+		}
+	}
+	return names[:min(len(names), maxVias)]
+}
+
+// boolCompare orders false before true.
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// detour opens a stream to the host called to by way of the first of vias that leads there. Each is tried a little later
+// than the one before it.
+func (x *run) detour(ctx context.Context, to string, vias []string) (Stream, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, detourTimeout)
+	type attempt struct {
+		s   Stream
+		via string
+		err error
+	}
+	attempts := make(chan attempt, len(vias))
+	for i, via := range vias {
+		go func() { // ends with ctx; waited for below
+			a := attempt{via: via, err: context.Canceled}
+			if sleep(ctx, time.Duration(i)*detourStagger) {
+				a.s, a.err = x.by(ctx, via, to)
+			}
+			attempts <- a
+		}()
+	}
+	var best attempt
+	var failed error
+	for range vias {
+		switch a := <-attempts; {
+		case a.err != nil:
+			failed = cmp.Or(failed, a.err)
+		case best.s != nil:
+			a.s.Abort()
+		default:
+			best = a
+			cancel()
+		}
+	}
+	cancel()
+	if best.s != nil {
+		return best.s, best.via, nil
+	}
+	if failed == nil {
+		return nil, "", fmt.Errorf("no way to %s, and no other host to go by", to)
+	}
+	return nil, "", fmt.Errorf("no way to %s, nor by %d other hosts: %w", to, len(vias), failed)
+}
+
+// by opens a stream to the host called to by way of via, and waits until it is there.
+func (x *run) by(ctx context.Context, via, to string) (Stream, error) {
+	s, err := x.eng.cfg.Open(ctx, via, 0)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, s.Abort)
+	var here [1]byte
+	if _, err = s.Write(header{id: x.part.ID, lane: byLane, host: to}.appendTo(nil)); err == nil {
+		if _, err = s.Read(here[:]); err == nil && here[0] != frameHere {
+			err = fmt.Errorf("%w: kind %#02x from the host behind %s", errMalformed, here[0], via)
+		}
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		s.Abort()
+		return nil, err
+	}
+	return s, nil
+}

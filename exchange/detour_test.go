@@ -1,0 +1,192 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEar: a peer is silent when several packets have gone to it and none has come back for all of the patience, and
+// not when nothing was sent.
+func TestEar(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 97))
+		var e ear
+		now := time.Unix(1e9, 0)
+		var sent, received uint64
+		look := func() bool { now = now.Add(paceEvery); return e.listen(sent, received, now, silence) }
+		for range 100 {
+			switch rng.IntN(3) {
+			case 0:
+				sent += uint64(rng.IntN(20))
+				received += 1 + uint64(rng.IntN(20))
+			case 1: // nothing is to be said, but for a ping now and then
+				received += uint64(rng.IntN(2))
+			case 2:
+				sent++
+				if look() {
+					t.Fatalf("seed %d: silent after a packet", seed)
+				}
+				received++
+			}
+			if look() {
+				t.Fatalf("seed %d: silent though packets come back", seed)
+			}
+		}
+		began := now
+		for quiet := false; !quiet; {
+			sent += uint64(rng.IntN(3))
+			if quiet = look(); now.Sub(began) > 3*silence {
+				t.Fatalf("seed %d: not found silent after %v", seed, now.Sub(began))
+			}
+		}
+		if took := now.Sub(began); took < silence {
+			t.Fatalf("seed %d: silent after %v", seed, took)
+		}
+	}
+}
+
+// TestVias: those tried first are of different sites, and no host goes by itself or by the one that it wants to reach.
+func TestVias(t *testing.T) {
+	site := func(h string) string { return h[:1] }
+	e := &Engine{cfg: Config{Self: "a0", Site: site, Vias: func() []string { return []string{"a0", "d0", "b0", "b1"} }}}
+	x := &run{eng: e, part: &Part{Hosts: []string{"a0", "a1", "a2", "b0", "b1", "c0", "c1"}}}
+	for _, tc := range []struct{ to, by, want string }{
+		{"b1", "", "a1 b0 c0 a2 c1 d0"},
+		{"b1", "c1", "c1 a1 b0 c0 a2 d0"},
+		{"a1", "", "a2 b0 c0 b1 c1 d0"},
+	} {
+		if got := strings.Join(x.vias(&peer{name: tc.to, by: tc.by}), " "); got != tc.want {
+			t.Errorf("to %s, last by %q: %s, want %s", tc.to, tc.by, got, tc.want)
+		}
+	}
+}
+
+// TestTighter: what goes by way of others is bounded by the slower of the two links.
+func TestTighter(t *testing.T) {
+	own := stand{backlog: 1e6, rate: 1e4}
+	fast, slow, full := stand{rate: 1e5}, stand{rate: 2e4}, stand{backlog: 5e8, rate: 1e6}
+	for _, tc := range []struct{ a, b, want stand }{{fast, slow, slow}, {slow, fast, slow}, {full, fast, full}, {fast, full, full}} {
+		if got := tighter(own, tc.a, tc.b); got != tc.want {
+			t.Errorf("of %+v and %+v: %+v", tc.a, tc.b, got)
+		}
+	}
+}
+
+// TestDetourRefused: a host passes nothing back, to itself, or on for ever; and detours do not nest.
+func TestDetourRefused(t *testing.T) {
+	id := ID{7}
+	over := header{id: id, lane: 0}.appendTo(nil)
+	for _, tc := range []struct {
+		name string
+		wire []byte
+		busy bool // it carries as many as it may
+		want string
+	}{
+		{"passed on", header{id: id, lane: byLane, host: "c"}.appendTo(nil), false, "\x1a"},
+		{"to itself", header{id: id, lane: byLane, host: "b"}.appendTo(nil), false, ""},
+		{"back", header{id: id, lane: byLane, host: "a"}.appendTo(nil), false, ""},
+		{"too many", header{id: id, lane: byLane, host: "c"}.appendTo(nil), true, ""},
+		{"nested", slices.Concat(header{id: id, lane: fromLane, host: "c"}.appendTo(nil), header{id: id, lane: byLane, host: "c"}.appendTo(nil)), false, ""},
+		{"of another exchange", slices.Concat(header{id: id, lane: fromLane, host: "c"}.appendTo(nil), header{id: ID{8}}.appendTo(nil)), false, ""},
+		{"from itself", slices.Concat(header{id: id, lane: fromLane, host: "b"}.appendTo(nil), over), false, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				g := newFakeGrid(t, []string{"a", "b", "c"}, nil)
+				if tc.busy {
+					g.engines["b"].pipes = maxPipes
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				s, err := g.open(ctx, "a", "b")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Write(tc.wire)
+				s.SetReadDeadline(time.Now().Add(5 * time.Second))
+				got, _ := io.ReadAll(s)
+				if string(got) != tc.want {
+					t.Errorf("answered %q, want %q", got, tc.want)
+				}
+				s.Abort()
+				time.Sleep(time.Minute) // what was passed on waits for a header
+				g.accepts.Wait()
+				if n := g.engines["b"].pipes; n != 0 && !tc.busy {
+					t.Errorf("%d detours are carried by a host that has ended them all", n)
+				}
+			})
+		})
+	}
+}
+
+// FuzzHeader: headers of all kinds come back as they were; others are refused.
+func FuzzHeader(f *testing.F) {
+	for _, h := range []header{{lane: 3}, {lane: newsLane}, {lane: byLane, host: "b"}, {lane: fromLane, host: strings.Repeat("x", maxName)}} {
+		f.Add(h.appendTo(nil))
+	}
+	f.Add(append(header{lane: byLane, host: "b"}.appendTo(nil)[:18], 0xff, 0xff, 0xff, 0x7f))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		h, err := newFrameReader(bytes.NewReader(in)).header()
+		if err != nil {
+			return
+		}
+		if h.lane > fromLane || (h.lane > newsLane) != (h.host != "") || len(h.host) > maxName {
+			t.Fatalf("%+v", h)
+		}
+		if again, err := newFrameReader(bytes.NewReader(h.appendTo(nil))).header(); err != nil || again != h {
+			t.Fatalf("%+v became %+v, %v", h, again, err)
+		}
+	})
+}
+
+// TestBorrow: what goes aside is what would be sent last, no more than the budget, and each entry once; what is confirmed to
+// the whole ends both.
+func TestBorrow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		g := newFakeGrid(t, p.Hosts, func(c *Config) {
+			c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+		})
+		j := newJob(t, rand.New(rand.NewPCG(1, 44)), p, 10)
+		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.cancel(nil)
+		main := x.peers["host1"]
+		main.path = g.engines["host0"].cfg.Path("host1")
+		w := &route{site: "host1", host: 1, peers: []*peer{main}}
+		x.divert(w, []string{"host2"}, 35)
+		d := x.helped[0]
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		var moved []int
+		for x.borrow(d) {
+			moved = append(moved, d.out[0].b.index)
+		}
+		own := main.sends[0].blocks[0]
+		if len(moved) != 4 || own.sent.has(5) || !own.sent.has(6) || own.by[9] != byGiven || d.out[0].awaited != 4 {
+			t.Errorf("%d entries went aside, want 4, the last of ten: %b", len(moved), own.sent)
+		}
+		if err := x.confirmWhole(d, main.sends[0].ID); err != nil {
+			t.Error(err)
+		}
+		if !main.sends[0].confirmed {
+			t.Error("the answer to the whole came aside, and counts for nothing")
+		}
+	})
+}
+
+// confirmWhole has the peer answer on a lane of p that it has all of a transfer.
+func (x *run) confirmWhole(p *peer, transfer int) error {
+	x.mu.Unlock()
+	defer x.mu.Lock()
+	return x.answer(p, &outLane{}, &frame{kind: frameDone, number: transfer})
+}

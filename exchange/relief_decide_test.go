@@ -1,0 +1,62 @@
+package exchange
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// TestTold: what the plan stands on is what rates are compared with, also when the map has learnt of the fall; and the map's word
+// alone is a reason to look.
+func TestTold(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		rate := 1e6
+		g := newFakeGrid(t, p.Hosts, func(c *Config) {
+			c.Path = func(string) Path {
+				return Path{RTT: 10 * time.Millisecond, Rate: netmap.BytesPerSec(rate), Flows: 1}
+			}
+			c.Site = func(h string) string { return h }
+		})
+		j := newJob(t, rand.New(rand.NewPCG(1, 45)), p, 10)
+		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { x.cancel(nil); x.writers.Wait() }()
+		to := x.peers["host1"]
+		to.path = x.eng.cfg.Path("host1")
+		to.win = newWindow(to.path, 1, 10)
+		look := func() *route {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.watch(time.Now())
+			return x.ways["host1"]
+		}
+		if w := look(); w.told != 0 || w.asking || w.planned != 1e6 {
+			t.Errorf("nothing has happened: told %v, asks %v, planned %v", w.told, w.asking, w.planned)
+		}
+		rate = 7e5
+		if w := look(); w.told != 0 || w.asking {
+			t.Errorf("a third less is no fall: told %v, asks %v", w.told, w.asking)
+		}
+		rate = 2.5e5
+		if w := look(); w.told != 2.5e5 || !w.asking {
+			t.Errorf("a quarter is left: told %v, asks %v", w.told, w.asking)
+		}
+		if own := x.together(1); own.usual != 1e6 || own.rate != 2.5e5 || !own.fell(fallShare) {
+			t.Errorf("all together: %+v", own)
+		}
+		// Who sends nothing there says what it got last, if that had fallen.
+		x.mu.Lock()
+		x.ways["host1"].pace.low = 1e5
+		st := x.standing(1)
+		x.mu.Unlock()
+		if st.rate != 1e5 {
+			t.Errorf("would get %v, want 1e5", st.rate)
+		}
+	})
+}
