@@ -38,9 +38,11 @@ type pace struct {
 	slots  [paceSlots]int64 // bytes of the last looks at which there was something to send all the time
 	n      int              // looks in slots
 	next   int
-	before int64 // bytes of earlier ones
-	looks  int   // how many
-	got    int64 // at the last look
+	all    [paceSlots]int64 // the same of the last looks, whether there was something to send or not
+	last   int              // the place in all of the next
+	before int64            // bytes of earlier ones
+	looks  int              // how many
+	got    int64            // at the last look
 	begun  bool
 	early  int     // looks since the first that are not counted
 	age    int     // looks with something to send, up to earlyLooks
@@ -51,6 +53,8 @@ type pace struct {
 func (p *pace) look(got int64, busy bool) {
 	d := got - p.got
 	p.got = got
+	p.all[p.last] = max(d, 0)
+	p.last = (p.last + 1) % paceSlots
 	if !p.begun || !busy || d < 0 {
 		p.begun = p.begun || busy
 		p.n = 0 // a rate is of one stretch
@@ -89,6 +93,18 @@ func (p *pace) rate() float64 {
 		sum += p.slots[(p.next-1-i+2*paceSlots)%paceSlots]
 	}
 	return float64(sum) / (float64(p.n) * paceEvery.Seconds())
+}
+
+// ending returns the rate of a way to which nothing is left to send beyond under bytes that are under way, and what is to be
+// expected of it: that all of these had arrived in the last paceSpan, at the usual rate at most. Such a host tells of a
+// fall if what it has sent does not arrive, but not by sending less.
+func (p *pace) ending(under int64) (rate, usual float64) {
+	var sum int64
+	for _, d := range p.all {
+		sum += d
+	}
+	rate = float64(sum) / paceSpan.Seconds()
+	return rate, min(p.usual(), rate+float64(under)/paceSpan.Seconds())
 }
 
 // full reports whether there was something to send all of the time.

@@ -58,6 +58,37 @@ func TestPaceStarved(t *testing.T) {
 	}
 }
 
+// TestPaceEnding: who has nothing left to hand out sends less, which is no fall; that what is under way does not arrive is one.
+func TestPaceEnding(t *testing.T) {
+	var p pace
+	var got int64
+	for range 40 {
+		got += 1000
+		p.look(got, true)
+	}
+	tell := func(under int64) stand {
+		st := stand{hosts: 1}
+		st.rate, st.usual = p.ending(under)
+		return st
+	}
+	for i := range 3 * paceSlots {
+		got += max(0, 1000-100*int64(i)) // the last ones arrive
+		p.look(got, false)
+		if st := tell(500); i < 8 && st.fell(fallShare) {
+			t.Errorf("look %d: 500 bytes are under way, and it has fallen: %+v", i, st)
+		}
+		if st := tell(0); st.fell(1) || st.rate > 4000 {
+			t.Errorf("look %d: nothing is under way, and it has fallen, or grown: %+v", i, st)
+		}
+	}
+	if st := tell(500); !st.fell(fallShare) || st.usual > 500/paceSpan.Seconds() {
+		t.Errorf("500 bytes have not arrived in %v: %+v", paceSpan, st)
+	}
+	if st := tell(1 << 40); st.usual != p.usual() {
+		t.Errorf("more is expected than is usual: %+v, was %v", st, p.usual())
+	}
+}
+
 // TestRelieve: whoever takes part ends at one time, nobody takes what he would deliver later, and no more is given than
 // there is, whatever others claim.
 func TestRelieve(t *testing.T) {

@@ -76,10 +76,17 @@ func TestReliefAlltoall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stats, alone := w.run(t, p, 1)
-	// Its ways dip to a half at times. That costs a hundredth of what moves at most.
-	if sum := totals(stats); sum.Given+sum.Detoured > 100<<10 {
-		t.Errorf("nothing happened, and something took another way: %+v", sum)
+	var alone time.Duration
+	moved := make([]int64, 3) // by undisturbed ones
+	for i := range moved {
+		stats, took := w.run(t, p, uint64(i+1))
+		sum := totals(stats)
+		moved[i], alone = sum.Given+sum.Detoured, max(alone, took)
+	}
+	// In one of forty a way of two hosts gets less than half for longer than a second.
+	slices.Sort(moved)
+	if moved[1] > 0 || moved[2] > 256<<10 {
+		t.Errorf("nothing happened, and something took another way: %v bytes in three exchanges", moved)
 	}
 	at := bounds.Relayed.Seconds / 3
 	ideal := w.clairvoyant(t, size, "UK", "UT", at, 4)

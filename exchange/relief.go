@@ -19,6 +19,12 @@ const (
 	maxReliefPause = 16 * time.Second
 	// suspectPause is how long before the mates are asked again who saw no fall.
 	suspectPause = 250 * time.Millisecond
+	// The hosts of a site must say that their way has fallen for a sureShare-th of the time since the exchange began, between leastSure
+	// and mostSure. What losses hold up comes all at once in the end: for 1.5 s all eight hosts of a site got 45 % of a link that was
+	// full. Of a short exchange there is less time to lose.
+	sureShare = 20
+	leastSure = suspectPause
+	mostSure  = time.Second
 	// longWay is how long a way that fell must have left to carry at least: less is over before others are asked.
 	longWay = 2 * time.Second
 	// standBy is how long a host that is asked for help goes on if it is through. It is less than longWay: the
@@ -49,7 +55,7 @@ type route struct {
 	rest     time.Time     // until then it does not
 	relieved bool          // others took a part before
 	pause    time.Duration // after the last time
-	sure     bool          // the site's way had fallen when its hosts were asked last
+	fell     time.Time     // since then its hosts have said that the site's way has fallen; zero: it has not
 	narrow   bool          // it has: few send at a time
 	// planned is what the map said the site's way carries when the run began, bytes a second, and told what it says now if
 	// that is far less; else 0.
@@ -98,7 +104,11 @@ func (x *run) watch(now time.Time) {
 		}
 		w.tighten(now)
 		lent := w.lent()
-		if w.asking || now.Before(w.rest) || !lent && w.told == 0 && !w.pace.suspect() {
+		slow := w.told > 0 || w.pace.suspect()
+		if !slow && !w.asking {
+			w.fell = time.Time{} // what was seen long ago does not bear out what is seen next
+		}
+		if w.asking || now.Before(w.rest) || !lent && !slow {
 			continue
 		}
 		w.asking = true

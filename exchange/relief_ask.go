@@ -42,13 +42,16 @@ func (x *run) standing(host int) stand {
 	site := x.eng.cfg.Site(x.part.Hosts[host])
 	idle := true // it sends nothing, or waits for what it is to send
 	if w := x.ways[site]; w != nil {
+		var under int64
 		for _, p := range w.peers {
-			under := p.under()
-			st.backlog += p.backlog(x.part.Chunk) + under
-			idle = idle && under == 0
+			n := p.under()
+			st.backlog += p.backlog(x.part.Chunk) + n
+			under += n
 		}
 		st.rate, st.usual = w.pace.rate(), w.pace.usual()
-		idle = idle && st.rate == 0
+		if idle = under == 0 && st.rate == 0; w.pace.n < 2 {
+			st.rate, st.usual = w.pace.ending(under)
+		}
 	}
 	if st.backlog == 0 || idle { // what it would get
 		st.usual = 0

@@ -31,18 +31,18 @@ func (x *run) relieved(w *route, lent bool) (given int64, fell bool) {
 		return 0, false
 	}
 	own := x.together(w.host)
-	was, fell, aside := x.judge(w, own)
+	sure, fell, aside := x.judge(w, own)
 	if fell {
 		lent = false
 	} else if !lent {
 		return 0, false // chance: the site gets what it got
 	}
 	if float64(own.backlog) < own.rate*longWay.Seconds() {
-		return 0, was || lent
+		return 0, sure || lent
 	}
 	helpers := x.consult(w, own)
-	if !was && !lent {
-		return 0, false // perhaps: the mates are asked once more, and the others stand by
+	if !sure && !lent {
+		return 0, false // perhaps: all are asked again, and the others stand by until then
 	}
 	part := float64(mine) / float64(max(own.backlog, mine)) // what is this host's of what the site gives
 	take, end := relieve(own, stands(helpers))
@@ -74,20 +74,26 @@ func (x *run) relieved(w *route, lent bool) (given int64, fell bool) {
 	return given, true
 }
 
-// judge notes whether the way of the whole site has fallen, of which own is said, and returns that, whether it had when the site was
-// asked last, and the bytes a second that this host has sent by way of others since then. From now on nothing more goes so.
-func (x *run) judge(w *route, own stand) (was, fell bool, aside float64) {
+// judge notes whether the way of the whole site has fallen, of which own is said, and returns that, whether it has for long enough to act
+// on it, and the bytes a second that this host has sent by way of others since it was asked last. From now on nothing more goes so.
+func (x *run) judge(w *route, own stand) (sure, fell bool, aside float64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	share := w.pace.share()
-	if w.told > 0 {
-		share = fallShare
+	now := time.Now()
+	share, wait := w.pace.share(), min(max(now.Sub(x.start)/sureShare, leastSure), mostSure)
+	if w.told > 0 { // the map says so too
+		share, wait = fallShare, leastSure
 	}
-	was, fell = w.sure, own.fell(share)
-	w.sure = fell
-	w.narrow = w.narrow || was && fell
+	switch fell = own.fell(share); {
+	case !fell:
+		w.fell = time.Time{}
+	case w.fell.IsZero():
+		w.fell = now
+	}
+	sure = fell && now.Sub(w.fell) >= wait
+	w.narrow = w.narrow || sure
 	x.stay(w)
-	return was, fell, w.asideRate(x.carriedAside(w), time.Now())
+	return sure, fell, w.asideRate(x.carriedAside(w), now)
 }
 
 // consult asks a host of each other site what it has left for w's. own is what this host's has.

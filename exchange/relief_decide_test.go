@@ -60,3 +60,61 @@ func TestTold(t *testing.T) {
 		}
 	})
 }
+
+// TestSure: a way has fallen when the site has said so for long enough without a break, the longer the exchange is, and at once
+// where the map says it too. What was seen before the way was well again does not count.
+func TestSure(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(3)
+		p.MessageBytes = 100
+		g := newFakeGrid(t, p.Hosts, func(c *Config) {
+			c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+			c.Site = func(h string) string { return h }
+		})
+		j := newJob(t, rand.New(rand.NewPCG(1, 46)), p, 10)
+		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { x.cancel(nil); x.writers.Wait() }()
+		to := x.peers["host1"]
+		to.path = x.eng.cfg.Path("host1")
+		to.win = newWindow(to.path, 1, 10)
+		look := func() *route {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.watch(time.Now())
+			return x.ways["host1"]
+		}
+		w := look()
+		low, well := stand{rate: 3e5, usual: 1e6, hosts: 3}, stand{rate: 9e5, usual: 1e6, hosts: 3}
+		expect := func(what string, own stand, want bool) {
+			t.Helper()
+			if sure, fell, _ := x.judge(w, own); sure != want || fell != (own == low) {
+				t.Errorf("%s: sure %v, fell %v", what, sure, fell)
+			}
+		}
+		expect("first", low, false)
+		time.Sleep(leastSure)
+		expect("still", low, true)
+		expect("well again", well, false)
+		expect("a second fall", low, false)
+		time.Sleep(leastSure)
+		look() // its own rate is as usual: nobody asks
+		expect("a third one", low, false)
+		expect("well again", well, false)
+
+		time.Sleep(10 * time.Second)
+		expect("after ten seconds", low, false)
+		time.Sleep(leastSure)
+		expect("not for long enough", low, false)
+		time.Sleep(leastSure)
+		time.Sleep(leastSure)
+		expect("for long enough", low, true)
+		expect("well again", well, false)
+		w.told = 3e5
+		expect("the map says so too", low, false)
+		time.Sleep(leastSure)
+		expect("and it lasts", low, true)
+	})
+}

@@ -60,3 +60,48 @@ func TestDisputeOfAHeldFlow(t *testing.T) {
 		})
 	}
 }
+
+// Whoever has objected lets what it saw stand when nobody can judge the claim any more, and takes it back once the claim
+// fits. It never repeats the claim as its own: that would be believed if the peer came to be a suspect.
+func TestObjectionIsTakenBack(t *testing.T) {
+	const line, lie = 4 * netmap.Mbps, netmap.Mbps / 25
+	measured := netmap.FieldBandwidth | netmap.FieldLine
+	synctest.Test(t, func(t *testing.T) {
+		claim := netmap.Estimate{Known: measured, Bandwidth: lie, Line: lie, Source: netmap.SourceProbed}
+		trains := netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: line, Source: netmap.SourceProbed}
+		var said []netmap.Estimate
+		r := newRecorder(&Config{
+			Self:  Peer{"b0", "b"},
+			Peers: func() []Peer { return []Peer{{"a0", "a"}, {"a1", "a"}, {"a2", "a"}} },
+			Known: func(from, _ string) (netmap.Estimate, bool) { return trains, from != "a0" },
+			Claimed: func(string, string) (netmap.Estimate, bool) {
+				e := claim
+				e.Measured = time.Now()
+				return e, true
+			},
+			Record: func(_, _ string, e netmap.Estimate) { said = append(said, e) },
+			Log:    slog.New(slog.DiscardHandler),
+		})
+		trainsFor := func(d time.Duration) {
+			said = nil
+			for range d / (10 * time.Second) {
+				r.received("a0", line, 0.01)
+				time.Sleep(10 * time.Second)
+			}
+		}
+		trainsFor(time.Minute)
+		if len(said) == 0 || said[len(said)-1].Bandwidth != line {
+			t.Fatalf("of a link that it claims to be a hundredth: said %+v, want %v", said, line)
+		}
+		claim.Line = line // and nobody else has measured a flow
+		trainsFor(10 * time.Minute)
+		if len(said) != 0 {
+			t.Errorf("of a claim that nobody can judge: said %+v, want nothing", said)
+		}
+		claim.Bandwidth = line
+		trainsFor(3 * time.Minute)
+		if len(said) != 1 || said[0].Known != 0 {
+			t.Errorf("of a claim that fits: said %+v, want once that nothing is known here", said)
+		}
+	})
+}

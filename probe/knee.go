@@ -9,6 +9,9 @@ const (
 	kneeGain = 0.10
 	// kneeDoubt is the relative error of a gain from which on it says nothing.
 	kneeDoubt = 0.15
+	// kneeStuck is what four times the lanes get at least, as a part of what the fewer got, where it is not the link that holds them:
+	// flows that losses or the network hold get near to four times as much.
+	kneeStuck = 1.3
 	// kneeShare of the capacity is what the lanes of the knee get.
 	kneeShare = 0.95
 	// kneeLine is how far from what trains read of a link what fills it may lie.
@@ -75,7 +78,20 @@ func (s kneeSearch) met(curve []lanePoint) bool {
 		return false
 	}
 	a := curve[n-2]
-	return b.Rate < (1+kneeGain)*a.Rate && math.Hypot(a.Spread, b.Spread) <= kneeDoubt
+	return b.Rate < (1+kneeGain)*a.Rate && math.Hypot(a.Spread, b.Spread) <= kneeDoubt || s.stuck(curve)
+}
+
+// stuck reports whether lanes get far less than so many would if each got what it gets with a quarter of them, as two points say, or one that is
+// not too unsure. On a slow link that strangers share lanes get into each other's way, and no point is ever sure.
+func (s kneeSearch) stuck(curve []lanePoint) bool {
+	n := len(curve)
+	b := curve[n-1]
+	for i, a := range curve[:n-1] {
+		if 4*a.Lanes <= b.Lanes && b.Rate < kneeStuck*a.Rate && (n-i > 2 || b.Spread <= 2*kneeDoubt) {
+			return true
+		}
+	}
+	return false
 }
 
 // flat reports whether the last point, which may have been cut short, is no higher than the one before, which is sure.

@@ -108,3 +108,24 @@ func TestSearchBeginsNearTheKnee(t *testing.T) {
 		}
 	}
 }
+
+// Lanes that get into each other's way on a slow link that strangers share are never sure of anything, and the search still ends: it would take
+// minutes of the link.
+func TestSearchIsStuck(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		curve []lanePoint
+		next  int
+	}{
+		{"four lanes get what one gets", []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.2}, {Lanes: 2, Rate: 110, Spread: 0.3}, {Lanes: 4, Rate: 105, Spread: 0.3}}, 0},
+		{"and nobody is sure", []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.2}, {Lanes: 2, Rate: 110, Spread: 1}, {Lanes: 4, Rate: 105, Spread: 1}}, 0},
+		{"the second point, and unsure", []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.2}, {Lanes: 4, Rate: 105, Spread: 1}}, 8},
+		{"the second point, and sure enough", []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.2}, {Lanes: 4, Rate: 105, Spread: 0.3}}, 0},
+		{"they gain", []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.2}, {Lanes: 2, Rate: 105, Spread: 0.3}, {Lanes: 4, Rate: 210, Spread: 0.3}}, 8},
+	} {
+		s := kneeSearch{most: maxLanes, begin: tt.curve[1].Lanes}
+		if n := s.next(tt.curve); n != tt.next {
+			t.Errorf("%s: %d lanes next, want %d", tt.name, n, tt.next)
+		}
+	}
+}

@@ -18,6 +18,9 @@ const (
 // wander about the truth to both sides alike, and the mean of n of them is off by 1/√n of that,
 // their median by a quarter more, and by more still where some are much longer than others.
 //
+// Readings that differ by more than their errors explain wander for a reason that none of them knows, and count more alike
+// then ([meanFilter.between]): the surest may be the one that is wrong.
+//
 // Like a rateFilter it leaves out an outlier, and takes two readings in a row that agree with
 // each other and not with those before for a change.
 type meanFilter struct {
@@ -33,7 +36,9 @@ func (f *meanFilter) add(rate, spread float64) {
 		before := meanFilter{f.rates[:n-1], f.spreads[:n-1]}
 		was, wasSpread := before.value()
 		last, lastSpread := f.rates[n-1], f.spreads[n-1]
-		if !unequal(rate, spread, last, lastSpread) && unequal(rate, spread, was, wasSpread) && unequal(last, lastSpread, was, wasSpread) {
+		// The last one may be so unsure that nothing is unlike it: then it must say the very same.
+		other := unequal(last, lastSpread, was, wasSpread) || apart(rate, last) <= settled
+		if other && !unequal(rate, spread, last, lastSpread) && unequal(rate, spread, was, wasSpread) {
 			keep = 2
 		}
 	}
@@ -55,20 +60,20 @@ func (f *meanFilter) value() (rate, spread float64) {
 	if n == 1 {
 		return f.rates[0], max(f.spreads[0], loneSpread)
 	}
-	var weights, sum float64
+	var weights, sum, stated float64
 	good := f.trimmed()
+	between := good.between()
 	for i, x := range good.rates {
-		w := 1 / (good.spreads[i] * good.spreads[i])
-		weights, sum = weights+w, sum+w*x
+		w := 1 / (good.spreads[i]*good.spreads[i] + between)
+		weights, sum, stated = weights+w, sum+w*x, stated+1/(good.spreads[i]*good.spreads[i])
 	}
 	rate = sum / weights
-	spread = 1 / math.Sqrt(weights)
 	var chi float64 // of all readings: outliers make the mean unsure
 	for i, x := range f.rates {
 		d := (x/rate - 1) / f.spreads[i]
 		chi += d * d / float64(n-1)
 	}
-	return rate, min(spread*math.Sqrt(max(chi, 1)), maxSpread)
+	return rate, min(max(math.Sqrt(max(chi, 1)/stated), 1/math.Sqrt(weights)), maxSpread)
 }
 
 // trimmed returns f without the readings that are unlike the weighted median; of two none can be
@@ -87,13 +92,33 @@ func (f *meanFilter) trimmed() *meanFilter {
 	return &t
 }
 
+// between returns the variance, relative to the mean, that readings have beside their own errors: by the method of moments
+// for random effects (DerSimonian and Laird, Controlled Clinical Trials 7, 1986). It is 0 where the errors explain how they differ.
+func (f *meanFilter) between() float64 {
+	var weights, squares, sum float64
+	for i, x := range f.rates {
+		w := 1 / (f.spreads[i] * f.spreads[i])
+		weights, squares, sum = weights+w, squares+w*w, sum+w*x
+	}
+	rest := weights - squares/weights
+	if !(rest > 0) { // one reading or none
+		return 0
+	}
+	var chi float64
+	for i, x := range f.rates {
+		d := (x*weights/sum - 1) / f.spreads[i]
+		chi += d * d
+	}
+	return max(chi-float64(len(f.rates)-1), 0) / rest
+}
+
 // middle returns the weighted median.
 func (f *meanFilter) middle() float64 {
 	order := make([]int, len(f.rates))
-	half := 0.0
+	half, between := 0.0, f.between()
 	for i, s := range f.spreads {
 		order[i] = i
-		half += 0.5 / (s * s)
+		half += 0.5 / (s*s + between)
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		switch {
@@ -106,7 +131,7 @@ func (f *meanFilter) middle() float64 {
 	})
 	sum := 0.0
 	for _, i := range order {
-		if sum += 1 / (f.spreads[i] * f.spreads[i]); sum >= half {
+		if sum += 1 / (f.spreads[i]*f.spreads[i] + between); sum >= half {
 			return f.rates[i]
 		}
 	}

@@ -67,3 +67,37 @@ func TestMeanFilter(t *testing.T) {
 		t.Errorf("a lone reading has spread %g", s)
 	}
 }
+
+// Of readings that contradict each other the surest may be the one that is wrong: a flow that has a slow link for itself while its slow start
+// keeps strangers out of the queue agrees with itself.
+func TestSureAndWrong(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		var f meanFilter
+		n := 3 + rng.IntN(5)
+		wrong := rng.IntN(n)
+		for i := range n {
+			if i == wrong {
+				f.add(130, 0.02)
+				continue
+			}
+			f.add(100*(1+0.05*rng.NormFloat64()), 0.065)
+		}
+		if v, spread := f.value(); math.Abs(v-100) > 20 || spread < math.Abs(v-100)/300 {
+			t.Errorf("seed %d: %.1f, spread %.3f of %v", seed, v, spread, f.rates)
+		}
+	}
+	var even meanFilter
+	for _, x := range []float64{98, 101, 102} { // their errors explain it
+		even.add(x, 0.05)
+	}
+	if v := even.between(); v != 0 {
+		t.Errorf("readings that agree have %g between them", v)
+	}
+	if v := (&meanFilter{rates: []float64{1}, spreads: []float64{0.1}}).between(); v != 0 {
+		t.Errorf("one reading has %g between it", v)
+	}
+	if v := (&meanFilter{rates: []float64{80, 120}, spreads: []float64{0.02, 0.02}}).between(); math.Abs(math.Sqrt(v)-0.28) > 0.01 {
+		t.Errorf("80 and 120 wander by %.3f, want 0.28", math.Sqrt(v))
+	}
+}

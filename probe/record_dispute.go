@@ -22,7 +22,8 @@ const (
 // received takes what a train from peer read here. What a sender says of its own links
 // cannot be checked by others, but by the receiver: where a peer goes on claiming far more than
 // what its trains show, or far less than a flow gets of that by all that others of its site say, this
-// host reports the pair, too, and says what it saw.
+// host reports the pair, too, and says what it saw. Once the claims have fitted for a while it takes that back, and says
+// nothing of the pair any more.
 func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,22 +35,25 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 	now := time.Now()
 	v, s := p.in.value()
 	claim, ok := r.cfg.Claimed(peer, r.cfg.Self.Name)
-	var wrong bool
+	var wrong, unsure bool
 	if ok && claim.Has(netmap.FieldBandwidth) {
 		b := float64(claim.Bandwidth)
 		if wrong = b > disputed*v; !wrong && disputedLow*b < v {
-			v = min(v, r.expected(peer, claim, v))
-			wrong = disputedLow*b < v
+			expected := r.expected(peer, claim, v)
+			v = min(v, expected)
+			wrong, unsure = disputedLow*b < v, expected == 0
 		}
 	}
 	switch {
 	case wrong:
 		p.wrong = now
+	case unsure && p.objects:
+		return // a claim that nobody can judge refutes nothing: what was seen stands until it is outdated
 	case now.Sub(p.wrong) < disputeEnd:
 		return // a claim that comes and goes is not taken back
 	default:
-		if p.objects && ok { // no more: agree, and leave it to the peer
-			r.dispute(peer, claim, netmap.SourceProbed)
+		if p.objects { // to repeat the claim would have it believed of a suspect, as something that was seen here
+			r.cfg.Record(peer, r.cfg.Self.Name, netmap.Estimate{Measured: now})
 		}
 		p.disputed, p.objects = time.Time{}, false
 		return
@@ -66,7 +70,10 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 		r.cfg.Log.Warn("a host claims another rate than it sends here", "host", peer,
 			"claims_mbps", claim.Bandwidth.Mbps(), "seen_mbps", netmap.BytesPerSec(v).Mbps())
 	}
-	r.dispute(peer, netmap.Estimate{Bandwidth: netmap.BytesPerSec(v), Spread: s, Readings: p.in.readings(), Measured: now}, netmap.SourceProbed)
+	r.cfg.Record(peer, r.cfg.Self.Name, netmap.Estimate{
+		Known: netmap.FieldBandwidth, Bandwidth: netmap.BytesPerSec(v), Spread: s,
+		Readings: p.in.readings(), Source: netmap.SourceProbed, Measured: now,
+	})
 }
 
 // arrives returns the rate at which trains from peer arrive here, 0 where none has.
@@ -120,12 +127,4 @@ func (r *recorder) expected(peer string, e netmap.Estimate, line float64) float6
 		return 0
 	}
 	return commonRate(claims)
-}
-
-// dispute records this host's side of peer→self. The caller holds the lock.
-func (r *recorder) dispute(peer string, e netmap.Estimate, source netmap.Source) {
-	r.cfg.Record(peer, r.cfg.Self.Name, netmap.Estimate{
-		Known: netmap.FieldBandwidth, Bandwidth: e.Bandwidth, Spread: e.Spread,
-		Readings: e.Readings, Source: source, Measured: e.Measured,
-	})
 }

@@ -21,8 +21,10 @@ const (
 	steadySecond = 1.0
 	steadyBytes  = 2e6
 	// sharedTime is for how long a link is watched that strangers share. Their packets come at random, and to know their
-	// rate takes many of them; but they may be a user's, who gets less meanwhile.
-	sharedTime = 3 * time.Second
+	// rate takes many of them; but they may be a user's, who gets less meanwhile. It is longer, up to twice, where
+	// the link carries fewer than sharedPackets in it.
+	sharedTime    = 3 * time.Second
+	sharedPackets = 330
 	// sharedMany is the relative standard error that is good enough there for a point of a search, which need only be told from another.
 	sharedMany = 0.10
 	// sharedBursts is by how much strangers' packets wander more than if each came by itself, about.
@@ -221,7 +223,7 @@ func readParts(ss []sample, from, size time.Duration, p bulkPath) steady {
 		}
 		if r.Shared = others > steadyError && !r.Grows && (full || span >= sharedTime); r.Shared {
 			r.Spread = min(max(r.noise, others), maxSpread)
-			r.Enough = span >= sharedTime || full && p.lanes > 1 && r.Spread <= sharedMany
+			r.Enough = span >= p.sharedTime() || full && p.lanes > 1 && r.Spread <= sharedMany
 		}
 		if !full || !r.Shared && !r.Enough { // it agrees with itself, and may still be far from where it goes
 			r.Spread = max(r.Spread, steadyUnsure)

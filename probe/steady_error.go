@@ -22,14 +22,27 @@ func (p bulkPath) chance(rate float64) float64 {
 	return want
 }
 
+// alone is the share of what trains read of a link that one flow gets at least where nobody else is on it. In
+// its first second a flow may get nearly as much of a slow link that strangers share: its slow start fills the queue with its own packets.
+const alone = 0.975
+
 // strangers returns the relative standard error of r.Rate that others' packets make where they take what r leaves of the link:
 // of n packets that come at random √n come more or less, or some more as they come in bursts. 0 where they take too little
 // to be told from packets that the reading has cut through.
 func (p bulkPath) strangers(r steady) float64 {
-	if others := p.line - r.Rate; r.Rate < fills*p.line {
+	if others := p.line - r.Rate; r.Rate < alone*p.line {
 		return sharedBursts * math.Sqrt(others*float64(p.packet)/r.Span.Seconds()) / r.Rate
 	}
 	return 0
+}
+
+// sharedTime is for how long the link is watched where strangers share it.
+func (p bulkPath) sharedTime() time.Duration {
+	if p.line <= 0 {
+		return sharedTime
+	}
+	many := time.Duration(sharedPackets * float64(p.packet) / p.line * float64(time.Second))
+	return min(max(many, sharedTime), 2*sharedTime)
 }
 
 // path notes what the sender saw of the path during the part that r was read from.

@@ -195,3 +195,37 @@ func FuzzSteady(f *testing.F) {
 		}
 	})
 }
+
+// While a flow's slow start keeps strangers out of the queue of a slow link it gets nearly all of it, and evenly. A reading waits for what it gets
+// later; one of a flow that is alone there does not.
+func TestSteadyWaitsForStrangers(t *testing.T) {
+	const line, rtt = 1.1e6 / 8, 20 * time.Millisecond
+	for _, tt := range []struct {
+		first, later float64 // part of the link
+		least, most  time.Duration
+	}{
+		{0.93, 0.70, sharedTime, 6 * time.Second},
+		{0.99, 0.99, 0, 2 * time.Second},
+	} {
+		rng := rand.New(rand.NewPCG(2, 1))
+		ss := []sample{{}}
+		bytes := 0.0
+		for at := rtt; at < 10*time.Second; at += rtt {
+			part := tt.later
+			if at < 1500*time.Millisecond {
+				part = tt.first
+			}
+			bytes += part * line * rtt.Seconds() * max(1+0.12*rng.NormFloat64(), 0)
+			window := int64(line * 0.4) // 0.4 s of queue, and slow start has ended after half a second
+			if at < time.Second/2 {
+				window = int64(float64(window) * at.Seconds() / 0.5)
+			}
+			ss = append(ss, sample{at: at, bytes: int64(bytes), rtt: 400 * time.Millisecond, window: window})
+		}
+		r, n := readUntil(ss, bulkPath{rtt: rtt, lanes: 1, packet: userPayload, want: 0.05, line: line})
+		part := r.Rate / line
+		if took := ss[n-1].at; !r.Enough || took < tt.least || took > tt.most || part > tt.later+0.1 {
+			t.Errorf("%.2f of the link at first and %.2f later: %.2f after %v, enough %v", tt.first, tt.later, part, took, r.Enough)
+		}
+	}
+}

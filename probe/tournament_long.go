@@ -27,9 +27,9 @@ const (
 	// young: on a slow one the first bulk probe waits until it has had time to pass, at most longestChatter.
 	chatter        = 4 << 20
 	longestChatter = time.Minute
-	// wayTurn is for how long bulk probes between two sites may begin in one direction. It has no measure in common
-	// with bulkTurn but a second, so that each host's turns meet both.
-	wayTurn = 7 * time.Second
+	// wayTurn is how long the turn of one direction between two sites lasts: bulk probes begin early enough in it to end in it. It has no
+	// measure in common with bulkTurn but a tenth of a second, so that each host's turns meet both.
+	wayTurn = 13100 * time.Millisecond
 	// logpStart is the same for LogP.
 	logpStart = 2 * time.Minute
 	// longRest is how long a host rests after a long probe.
@@ -141,9 +141,12 @@ func (p *Prober) nextLong() (longProbe, bool) {
 	if p.young(now) {
 		return longProbe{}, false
 	}
+	if l, due := p.firstSearch(now); due {
+		return l, l.rate > 0
+	}
 	for _, t := range roster.teams {
 		for _, k := range []Kind{KindBandwidth, KindCapacity, KindLogP} {
-			if !p.longDue(k, t.name, now) || k != KindLogP && !ourWay(self.site(), t.name, now) {
+			if !p.longDue(k, t.name, now) || k != KindLogP && !ourWay(self.site(), t.name, 0, now) {
 				continue
 			}
 			for _, every := range turnsOf(k) {
@@ -154,6 +157,9 @@ func (p *Prober) nextLong() (longProbe, bool) {
 					continue
 				}
 				l, ok := p.longTo(k, t.name, m.to)
+				if ok && k != KindLogP && !ourWay(self.site(), t.name, l.takes(), now) {
+					continue
+				}
 				if ok && p.wanted(l, now, every == bulkTurn) {
 					return l, true
 				}
@@ -161,13 +167,6 @@ func (p *Prober) nextLong() (longProbe, bool) {
 		}
 	}
 	return longProbe{}, false
-}
-
-// ourWay reports whether long probes between two sites may begin from this one: one in each direction at a time make the
-// acknowledgements of both wait, and read a tenth too little.
-func ourWay(from, to string, now time.Time) bool {
-	slot, into := now.UnixNano()/int64(wayTurn), time.Duration(now.UnixNano()%int64(wayTurn))
-	return (slot%2 == 0) == (from < to) && into < wayTurn*3/4
 }
 
 // turnsOf returns how long the turns of hosts for a kind of long probe last. Bulk probes go by two clocks: a slow one for
@@ -205,11 +204,15 @@ func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
 	}
 	inside := site == p.cfg.Self.site()
 	due := func(s schedule) bool { return !now.Before(s.notBefore) && !now.Before(l.closed) }
+	young := now.Sub(l.since) < youth
 	switch k {
 	case KindBandwidth:
+		if l.bulked == "" && young { // what trains may not spend is not this one's, and turns of a direction are short
+			due = func(s schedule) bool { return !now.Before(s.notBefore) }
+		}
 		return !inside && l.read > 0 && due(l.bulk) && now.Sub(l.since) >= min(l.read.Time(chatter), longestChatter)
 	case KindCapacity:
-		if l.searchedAt.IsZero() && now.Sub(l.since) < youth { // what others may not spend is not this one's
+		if l.searchedAt.IsZero() && young { // what others may not spend is not this one's
 			return !inside && l.bulked != "" && !now.Before(l.capacity.notBefore)
 		}
 		return !inside && l.bulked != "" && due(l.capacity)

@@ -5,24 +5,62 @@ import (
 	"time"
 )
 
-// Long probes of both directions of a link never begin together, and every host of a site of up to
-// fullAcross has turns in which it may.
+// Long probes of both directions of a link never begin together, those that a turn is long enough for do not meet, and every host of a site of
+// up to fullAcross has turns in which it may begin.
 func TestOurWay(t *testing.T) {
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	for hosts := int64(1); hosts <= fullAcross; hosts++ {
-		begun := make(map[int64]bool)
-		for i := range time.Hour / time.Second {
-			now := begin.Add(i * time.Second)
-			there, back := ourWay("a", "b", now), ourWay("b", "a", now)
-			if there && back {
-				t.Fatalf("both directions after %v", i*time.Second)
+	for _, takes := range []time.Duration{time.Second, wayTurn / 3, wayTurn * 2 / 3, time.Minute} {
+		var last [2]time.Duration // when one could have begun, there and back
+		for i := range 10 * time.Minute / (100 * time.Millisecond) {
+			at := i * 100 * time.Millisecond
+			may := [2]bool{ourWay("a", "b", takes, begin.Add(at)), ourWay("b", "a", takes, begin.Add(at))}
+			if may[0] && may[1] {
+				t.Fatalf("both directions after %v", at)
 			}
-			if number := now.UnixNano() / int64(bulkTurn); there {
-				begun[number%hosts] = true
+			for way := range may {
+				if may[way] {
+					last[way] = at
+				}
+				if other := last[1-way]; may[way] && other > 0 && takes <= wayTurn*2/3 && at < other+takes {
+					t.Fatalf("one of %v may begin after %v, and one the other way after %v", takes, other, at)
+				}
 			}
 		}
-		if len(begun) != int(hosts) {
-			t.Errorf("of %d hosts %d may begin in an hour", hosts, len(begun))
+		for hosts := int64(1); hosts <= fullAcross; hosts++ {
+			begun := make(map[int64]bool)
+			for i := range time.Hour / (200 * time.Millisecond) {
+				now := begin.Add(i * 200 * time.Millisecond)
+				if number := now.UnixNano() / int64(bulkTurn); ourWay("a", "b", takes, now) {
+					begun[number%hosts] = true
+				}
+			}
+			if len(begun) != int(hosts) {
+				t.Errorf("of %d hosts %d may begin in an hour", hosts, len(begun))
+			}
+		}
+	}
+}
+
+// The first bulk probe of a young link does not wait because trains were refused: these are each 10 s, and of a slow link's turns 4 s in 26 are
+// open to one that takes longer than a turn. In a tenth of all runs no turn of the first two minutes was. Later ones wait.
+func TestFirstBulkIsNotClosed(t *testing.T) {
+	now := time.Date(2000, 1, 1, 0, 5, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		what   string
+		age    time.Duration
+		bulked string
+		start  time.Duration // of its schedule, from now
+		want   bool
+	}{
+		{"a young link", 5 * time.Minute, "", -time.Minute, true},
+		{"its schedule has not come", 5 * time.Minute, "", time.Second, false},
+		{"a second bulk probe", 5 * time.Minute, "b0", -time.Minute, false},
+		{"a link that is young no more", youth, "", -time.Minute, false},
+	} {
+		l := &linkState{since: now.Add(-tt.age), read: 1e6, closed: now.Add(time.Second), bulked: tt.bulked, bulk: schedule{notBefore: now.Add(tt.start)}}
+		p := &Prober{cfg: Config{Self: Peer{Name: "a0", Site: "a"}}, links: map[string]*linkState{"b": l}}
+		if got := p.longDue(KindBandwidth, "b", now); got != tt.want {
+			t.Errorf("%s: due %v, want %v", tt.what, got, tt.want)
 		}
 	}
 }

@@ -214,6 +214,10 @@ func publish(p *part, result io.Reader, size int64, out string, overwrite bool) 
 		err = p.Close() // some file systems report a full disk only here
 	}
 	if err != nil {
+		var at *fs.PathError // of a file without a name it has its folder's
+		if errors.As(err, &at) {
+			err = at.Err
+		}
 		return fmt.Errorf("output %s: %w", out, err)
 	}
 	if !overwrite {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
@@ -76,5 +79,19 @@ func TestNamedPart(t *testing.T) {
 	}
 	if b, err := os.ReadFile(out); err != nil || string(b) != "whole" {
 		t.Errorf("output %q, %v", b, err)
+	}
+}
+
+// TestPublishToFullDisk: the error of a full disk names the output, and not what stands in for it until it is whole.
+func TestPublishToFullDisk(t *testing.T) {
+	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("no device that is always full: %v", err)
+	}
+	p := &part{File: f}
+	defer p.remove()
+	err = publish(p, strings.NewReader("result"), 6, "some/out", false)
+	if want := "output some/out: " + unix.ENOSPC.Error(); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -37,6 +37,7 @@ type Cluster struct {
 	net     *gridnet.Network
 	t       *testing.T // of the bubble
 	engines map[string]*exchange.Engine
+	sites   map[string]string // of hosts
 	runs    uint64
 }
 
@@ -46,10 +47,13 @@ func Run(t *testing.T, cfg Config, f func(c *Cluster)) {
 	t.Helper()
 	gridtest.Run(t, cfg.Net, func(t *testing.T, n *gridnet.Network) {
 		var hosts []string
+		c := &Cluster{net: n, t: t, engines: make(map[string]*exchange.Engine), sites: make(map[string]string)}
 		for _, s := range cfg.Net.Sites {
 			hosts = append(hosts, s.Hosts...)
+			for _, h := range s.Hosts {
+				c.sites[h] = s.Name
+			}
 		}
-		c := &Cluster{net: n, t: t, engines: make(map[string]*exchange.Engine)}
 		stop := c.start(hosts, cfg)
 		defer stop()
 		c.connect(hosts)
@@ -88,7 +92,7 @@ func (c *Cluster) start(hosts []string, cfg Config) (stop func()) {
 		if err != nil {
 			fail(err)
 		}
-		engine := exchange.Config{Self: h, Open: exchange.OpenOver(ep)}
+		engine := exchange.Config{Self: h, Open: exchange.OpenOver(ep), Site: func(host string) string { return c.sites[host] }}
 		if cfg.Path != nil {
 			engine.Path = func(to string) exchange.Path { return cfg.Path(h, to) }
 		}

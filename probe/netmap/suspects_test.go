@@ -159,6 +159,30 @@ func TestSuspectsOwnPairs(t *testing.T) {
 	}
 }
 
+// A receiver that takes back what it saw says nothing of the pair: the sender is then believed, if it is no suspect.
+func TestObjectionTakenBack(t *testing.T) {
+	for _, liar := range []bool{true, false} {
+		m := reportedGrid(t, 5, t0, func(i, _, _ int) Estimate {
+			e := bandwidthOf(10, t0)
+			if liar && i == 4 {
+				e.Bandwidth /= 100
+			}
+			return e
+		})
+		if err := m.Set("h4", "h0", Estimate{Measured: t0.Add(time.Second)}, t0.Add(time.Second)); err != nil { // h0 speaks
+			t.Fatal(err)
+		}
+		now := t0.Add(time.Minute)
+		if got := m.Suspects(now); (len(got) == 1) != liar {
+			t.Fatalf("liar %v: suspects %v", liar, got)
+		}
+		e, _ := m.Lookup("h4", "h0", now)
+		if e.Has(FieldBandwidth) == liar || !liar && e.Bandwidth != 10*Mbps {
+			t.Errorf("liar %v: h4→h0 is %+v", liar, e)
+		}
+	}
+}
+
 // A sender alone measures latencies, so only the way back can show that it lies. A look that comes
 // while half of the hosts have not yet seen a change blames nobody.
 func TestLatencyLiarIsNamed(t *testing.T) {

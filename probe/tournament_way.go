@@ -1,0 +1,38 @@
+package probe
+
+import "time"
+
+// firstSearch returns the first search of a young link that this host is to do: it comes before bulk probes, which may take many times as
+// long and tell less. due says that there is one; while it is not the turn of its direction its rate is 0, and nothing else begins.
+func (p *Prober) firstSearch(now time.Time) (l longProbe, due bool) {
+	self := p.cfg.Self
+	for _, t := range p.roster().teams {
+		p.mu.Lock()
+		s := p.links[t.name]
+		if s == nil || t.name == self.site() || s.bulked == "" || !s.searchedAt.IsZero() || now.Sub(s.since) >= youth || now.Before(s.capacity.notBefore) {
+			p.mu.Unlock()
+			continue
+		}
+		peer := s.bulked
+		p.mu.Unlock()
+		if !p.rec.searches(peer) {
+			continue
+		}
+		l, ok := p.longTo(KindCapacity, t.name, peer)
+		switch {
+		case !ok:
+		case ourWay(self.site(), t.name, l.takes(), now):
+			return l, true
+		default:
+			due = true
+		}
+	}
+	return longProbe{}, due
+}
+
+// ourWay reports whether a long probe between two sites that takes so long may begin from this one: one in each direction at a time make the
+// acknowledgements of both wait, and read a tenth too little, on slow links a quarter. One that takes longer than a turn begins in its first third.
+func ourWay(from, to string, takes time.Duration, now time.Time) bool {
+	slot, into := now.UnixNano()/int64(wayTurn), time.Duration(now.UnixNano()%int64(wayTurn))
+	return (slot%2 == 0) == (from < to) && into < min(max(wayTurn-takes, wayTurn/3), wayTurn*3/4)
+}
