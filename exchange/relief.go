@@ -25,6 +25,9 @@ const (
 	sureShare = 20
 	leastSure = suspectPause
 	mostSure  = time.Second
+	// relayedSure is the same of an alltoall, unless the map says so too: rates of its ways change with what comes for them by relays, and
+	// what goes aside wrongly loads two more links.
+	relayedSure = 1500 * time.Millisecond
 	// longWay is how long a way that fell must have left to carry at least: less is over before others are asked.
 	longWay = 2 * time.Second
 	// standBy is how long a host that is asked for help goes on if it is through. It is less than longWay: the

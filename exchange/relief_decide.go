@@ -81,6 +81,9 @@ func (x *run) judge(w *route, own stand) (sure, fell bool, aside float64) {
 	defer x.mu.Unlock()
 	now := time.Now()
 	share, wait := w.pace.share(), min(max(now.Sub(x.start)/sureShare, leastSure), mostSure)
+	if x.part.Collective == plan.Alltoall {
+		wait = relayedSure
+	}
 	if w.told > 0 { // the map says so too
 		share, wait = fallShare, leastSure
 	}
