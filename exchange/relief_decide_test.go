@@ -8,34 +8,39 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
+// watchedRun returns a run of the first of three hosts of a ring, each a site of its own, in which nothing runs yet, and what looks at its
+// way to the second. *rate is what the map says of every way.
+func watchedRun(t *testing.T, seed uint64, rate *netmap.BytesPerSec) (x *run, look func() *route) {
+	t.Helper()
+	p := ringPlan(3)
+	p.MessageBytes = 100
+	g := newFakeGrid(t, p.Hosts, func(c *Config) {
+		c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: *rate, Flows: 1} }
+		c.Site = func(h string) string { return h }
+	})
+	j := newJob(t, rand.New(rand.NewPCG(1, seed)), p, 10)
+	x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := x.peers["host1"]
+	to.path = x.eng.cfg.Path("host1")
+	to.win = newWindow(to.path, 1, 10)
+	return x, func() *route {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.watch(time.Now())
+		return x.ways["host1"]
+	}
+}
+
 // TestTold: what the plan stands on is what rates are compared with, also when the map has learnt of the fall; and the map's word
 // alone is a reason to look.
 func TestTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := ringPlan(3)
-		p.MessageBytes = 100
-		rate := 1e6
-		g := newFakeGrid(t, p.Hosts, func(c *Config) {
-			c.Path = func(string) Path {
-				return Path{RTT: 10 * time.Millisecond, Rate: netmap.BytesPerSec(rate), Flows: 1}
-			}
-			c.Site = func(h string) string { return h }
-		})
-		j := newJob(t, rand.New(rand.NewPCG(1, 45)), p, 10)
-		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		rate := netmap.BytesPerSec(1e6)
+		x, look := watchedRun(t, 45, &rate)
 		defer func() { x.cancel(nil); x.writers.Wait() }()
-		to := x.peers["host1"]
-		to.path = x.eng.cfg.Path("host1")
-		to.win = newWindow(to.path, 1, 10)
-		look := func() *route {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			x.watch(time.Now())
-			return x.ways["host1"]
-		}
 		if w := look(); w.told != 0 || w.asking || w.planned != 1e6 {
 			t.Errorf("nothing has happened: told %v, asks %v, planned %v", w.told, w.asking, w.planned)
 		}
@@ -65,27 +70,9 @@ func TestTold(t *testing.T) {
 // where the map says it too. What was seen before the way was well again does not count.
 func TestSure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		p := ringPlan(3)
-		p.MessageBytes = 100
-		g := newFakeGrid(t, p.Hosts, func(c *Config) {
-			c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
-			c.Site = func(h string) string { return h }
-		})
-		j := newJob(t, rand.New(rand.NewPCG(1, 46)), p, 10)
-		x, err := newRun(t.Context(), g.engines["host0"], j.parts[0], j.data[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		rate := netmap.BytesPerSec(1e6)
+		x, look := watchedRun(t, 46, &rate)
 		defer func() { x.cancel(nil); x.writers.Wait() }()
-		to := x.peers["host1"]
-		to.path = x.eng.cfg.Path("host1")
-		to.win = newWindow(to.path, 1, 10)
-		look := func() *route {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			x.watch(time.Now())
-			return x.ways["host1"]
-		}
 		w := look()
 		low, well := stand{rate: 3e5, usual: 1e6, hosts: 3}, stand{rate: 9e5, usual: 1e6, hosts: 3}
 		expect := func(what string, own stand, want bool) {
