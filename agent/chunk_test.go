@@ -46,7 +46,8 @@ func TestChunkOf(t *testing.T) {
 		{"a wide pipe", baseline.AlltoallSimple, two(50*time.Millisecond, 1000*netmap.Mbps), whole},
 		{"4 flows share 100 kB", baseline.AlltoallSimple, two(50*time.Millisecond, 8*netmap.Mbps), 16 << 10},
 		{"4 flows share 1 kB", baseline.AlltoallSimple, two(5*time.Millisecond, 0.8*netmap.Mbps), 1 << 10},
-		{"small pieces, far", pieces(16 << 10), two(5*time.Millisecond, netmap.Mbps), 8 << 10},
+		{"small pieces, far", pieces(16 << 10), two(5*time.Millisecond, netmap.Mbps), 4 * 1390},
+		{"large pieces, far", pieces(256 << 10), two(5*time.Millisecond, netmap.Mbps), 8 * 1390},
 		{"pieces in a LAN", pieces(16 << 10), two(50*time.Microsecond, netmap.Mbps), whole},
 		{"hosts that take turns", shuffle.Shift, two(5*time.Millisecond, 0.8*netmap.Mbps), whole},
 	} {
@@ -58,7 +59,7 @@ func TestChunkOf(t *testing.T) {
 		if want == whole {
 			want = exchange.ChunkOf(p)
 		}
-		if got := chunkOf(p, tc.snap); got != want {
+		if got := ChunkOf(p, tc.snap); got != want {
 			t.Errorf("%s: %d, want %d", tc.name, got, want)
 		}
 	}

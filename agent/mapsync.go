@@ -18,9 +18,11 @@ import (
 // The map is kept alike by anti-entropy: every round an agent compares maps with another
 // one, and each takes what it lacks. Equal maps cost 14 bytes. News of weight go ahead:
 // whoever has heard some starts rounds at once, a few, so that n agents know in about
-// log n rounds. While an exchange runs, nothing else travels.
+// log n rounds. Own news go to other sites first: over a full link a round takes a second, and those inside the
+// site go on beside it. While an exchange runs, nothing else travels.
 const (
-	mapPauseHot  = 200 * time.Millisecond // more than a round trip: news of the meantime go together
+	mapPauseHot  = 100 * time.Millisecond // own news of the meantime go together
+	mapPausePass = 50 * time.Millisecond  // news of others, which have waited already
 	mapPauseIdle = 5 * time.Second
 	mapTimeout   = 10 * time.Second
 
@@ -38,6 +40,8 @@ type mapSync struct {
 	peers func() []netmap.Host   // the others that are alive
 	known func(name string) bool // whether the host is a member, alive or not
 	busy  func() bool
+	// meet makes a round with a peer, and reports whether there was more than fits one.
+	meet func(ctx context.Context, peer string) (cut bool, err error)
 	// siteOf returns the label of a host, "" where it is not known.
 	siteOf func(host string) string
 	log    *slog.Logger
@@ -46,15 +50,32 @@ type mapSync struct {
 	sent, received atomic.Uint64
 
 	partners *netmap.Partners
-	cut      bool // of run alone: the last round left something over
+
+	// Of run alone:
+	heard    bool            // what the others know of our earlier life
+	cut      bool            // the last round left something over
+	crossing map[string]bool // hosts of other sites that rounds are under way with
+	crossed  chan crossed
+}
+
+// maxCrossing bounds the rounds with hosts of other sites that are under way.
+const maxCrossing = 3
+
+// A crossed is the end of a round with a host of another site.
+type crossed struct {
+	peer      string
+	made, cut bool
 }
 
 // newMapSync returns what keeps m alike with the maps of peers, for a host of site.
 func newMapSync(m *netmap.Map, ep *lane.Endpoint, site string) *mapSync {
-	return &mapSync{
+	s := &mapSync{
 		m: m, ep: ep, news: make(chan struct{}, 1),
+		crossing: make(map[string]bool), crossed: make(chan crossed, maxCrossing),
 		partners: netmap.NewPartners(site, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
 	}
+	s.meet = s.round
+	return s
 }
 
 // Bytes returns what comparing and copying maps has cost since the start, without what
@@ -71,9 +92,13 @@ func (s *mapSync) wake() {
 
 func (s *mapSync) run(ctx context.Context) {
 	started := time.Now()
-	heard := false // what the others know of our earlier life
 	idle := time.NewTimer(mapPauseHot)
 	defer idle.Stop()
+	defer func() { // their streams end with ctx
+		for range s.crossing {
+			<-s.crossed
+		}
+	}()
 	for {
 		due := false
 		select {
@@ -81,57 +106,103 @@ func (s *mapSync) run(ctx context.Context) {
 			return
 		case <-idle.C:
 			due = true
+		case x := <-s.crossed:
+			delete(s.crossing, x.peer)
+			if !x.made {
+				continue // another one in its time
+			}
+			s.heard, s.cut = true, s.cut || x.cut
 		case <-s.news:
 			// A short pause lets news of the same moment go together, and rumours meet.
-			if !sleep(ctx, mapPauseHot/2+rand.N(mapPauseHot)) {
+			pause := mapPauseHot
+			if s.m.Hot() {
+				pause = mapPausePass
+			}
+			if !sleep(ctx, pause/2+rand.N(pause)) {
 				return
 			}
 		}
 		busy := s.busy()
-		young := !heard && time.Since(started) < mapAlone
+		young := !s.heard && time.Since(started) < mapAlone
 		if !young {
-			if _, err := s.m.Publish(time.Now(), busy); err != nil {
+			urgent, err := s.m.Publish(time.Now(), busy)
+			if err != nil {
 				s.log.Warn("measurements are not published", "err", err)
+			}
+			if urgent {
+				s.tellFar(ctx)
 			}
 		}
 		if !due && !s.cut && !s.m.Hot() {
 			continue // what we measured is no news of weight: it waits
 		}
-		made := s.turnToSomebody(ctx)
-		heard = heard || made
+		going := s.turnToSomebody(ctx)
 		if due {
 			s.forgetStrangers()
 		}
 		pause := mapPauseIdle
 		switch {
-		case made && (s.cut || s.m.Hot()):
+		case going && (s.cut || s.m.Hot()):
 			s.wake()
 		case s.m.Hot(): // nobody was there, or did not answer: try another one soon
-			pause = 5 * mapPauseHot
+			pause = 10 * mapPauseHot
 		case young:
-			pause = 2 * mapPauseHot
+			pause = 4 * mapPauseHot
 		}
 		idle.Reset(pause/2 + rand.N(pause))
 	}
 }
 
-// turnToSomebody makes one round, and reports whether it succeeded.
+// tellFar begins rounds with the partners at other sites.
+func (s *mapSync) tellFar(ctx context.Context) {
+	for _, peer := range s.partners.Far(s.peers(), time.Now()) {
+		s.cross(ctx, peer)
+	}
+}
+
+// cross begins a round with a host of another site, unless one with it is under way, or many are.
+func (s *mapSync) cross(ctx context.Context, peer string) (begun bool) {
+	if s.crossing[peer] || len(s.crossing) >= maxCrossing {
+		return false
+	}
+	s.crossing[peer] = true
+	go func() { // ends with the round; run waits for it
+		cut, made := s.attempt(ctx, peer)
+		s.crossed <- crossed{peer, made, cut}
+	}()
+	return true
+}
+
+// turnToSomebody makes one round, or begins one with a host of another site, and reports whether it could.
 func (s *mapSync) turnToSomebody(ctx context.Context) bool {
 	s.cut = false
-	peer, ok := s.partners.Pick(s.peers(), time.Now())
+	peers := s.peers()
+	peer, far, ok := s.partners.Pick(peers, false, time.Now())
+	if ok && far {
+		if s.cross(ctx, peer) {
+			return true
+		}
+		peer, _, ok = s.partners.Pick(peers, true, time.Now()) // those with other sites are under way
+	}
 	if !ok {
 		return false
 	}
-	cut, err := s.round(ctx, peer)
+	cut, made := s.attempt(ctx, peer)
+	s.cut, s.heard = cut, s.heard || made
+	return made
+}
+
+// attempt makes one round with peer, and reports whether there was more than fits and whether it succeeded.
+func (s *mapSync) attempt(ctx context.Context, peer string) (cut, made bool) {
+	cut, err := s.meet(ctx, peer)
 	if err == nil {
-		s.cut = cut
-		return true
+		return cut, true
 	}
 	if ctx.Err() == nil {
 		s.partners.Drop(peer)
 		s.log.Debug("map exchange failed", "peer", peer, "err", err)
 	}
-	return false
+	return false, false
 }
 
 // sleep waits for d and reports whether ctx goes on.

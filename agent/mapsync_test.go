@@ -3,12 +3,15 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -104,6 +107,75 @@ func compare(t *testing.T, a, b *netmap.Map, now time.Time) {
 		}
 	}
 	t.Fatal("the round does not end")
+}
+
+// News of one's own go to both other sites at once, and inside the site beside that: a round over a link that an exchange fills holds up
+// nobody. Where it fails, it is not tried again without end. Virtual time; when run returns its rounds have ended.
+func TestNewsDoNotWaitForFarRounds(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMap(t, "a0", nil)
+			s := newMapSync(m, nil, "a")
+			s.peers = func() []netmap.Host {
+				return []netmap.Host{{Name: "a1", Site: "a"}, {Name: "a2", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "b1", Site: "b"}, {Name: "c0", Site: "c"}}
+			}
+			s.known, s.busy, s.log = func(string) bool { return true }, func() bool { return true }, discardLog()
+			var mu sync.Mutex // guards what follows
+			begun := make(map[byte][]time.Duration)
+			far, most, full := 0, 0, false // full: the links to other sites are
+			begin := time.Now()
+			s.meet = func(ctx context.Context, peer string) (bool, error) {
+				m.Start(peer, time.Now()) // takes news along
+				count := func(by int) {
+					mu.Lock()
+					defer mu.Unlock()
+					far += by
+					most = max(most, far)
+				}
+				mu.Lock()
+				begun[peer[0]] = append(begun[peer[0]], time.Since(begin))
+				quick := peer[0] == 'a' || !full
+				mu.Unlock()
+				if quick {
+					return false, nil
+				}
+				count(1)
+				defer count(-1)
+				if cut {
+					return false, errors.New("the link is cut")
+				}
+				if !sleep(ctx, 8*time.Second) {
+					return false, context.Cause(ctx)
+				}
+				return false, nil
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); s.run(ctx) }()
+			time.Sleep(30 * time.Second) // it has met others
+			mu.Lock()
+			clear(begun)
+			begin, full = time.Now(), true
+			mu.Unlock()
+			if err := m.Set("a0", "b0", netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: netmap.Mbps}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			s.wake()
+			time.Sleep(10 * time.Second)
+			cancel()
+			<-ended
+			mu.Lock()
+			defer mu.Unlock()
+			for _, site := range []byte("abc") {
+				if at := begun[site]; len(at) == 0 || at[0] > 400*time.Millisecond {
+					t.Errorf("cut %v: rounds with site %c began after %v, want one within 0.4 s", cut, site, at)
+				}
+			}
+			if n := len(begun['b']) + len(begun['c']); far != 0 || most > maxCrossing || n > 20 {
+				t.Errorf("cut %v: %d rounds are under way, there were up to %d, and %d in 10 s with other sites", cut, far, most, n)
+			}
+		})
+	}
 }
 
 func FuzzReadFrame(f *testing.F) {

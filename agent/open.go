@@ -212,10 +212,17 @@ func (a *Agent) openGroups() error {
 		Plan:     a.plan,
 		Finished: a.finished,
 		Run:      a.run,
-		Alloc:    a.spool.alloc,
-		Tree:     a.tree,
-		Latency:  a.latencyFrom,
-		Way:      a.way,
+		Stands:   a.stands,
+		Restamp: func(part []byte, id group.ID, seq uint64) ([]byte, error) {
+			return exchange.Restamp(part, exchangeID(id, seq))
+		},
+		Refuse: func(id group.ID, seq uint64) {
+			a.engine.Refuse(exchangeID(id, seq), "it has begun anew")
+		},
+		Alloc:   a.spool.alloc,
+		Tree:    a.tree,
+		Latency: a.latencyFrom,
+		Way:     a.way,
 		Heard: func(host string) uint64 {
 			s, _ := a.endpoint.Stats(host)
 			return s.PacketsReceived

@@ -19,13 +19,13 @@ func (a *Agent) path(host string) exchange.Path {
 		return exchange.Path{}
 	}
 	e, _ := a.believedEstimate(a.name, host)
-	return pathOf(e)
+	return PathOf(e)
 }
 
 // way is what the map knows of the way to host, for the messages of groups.
 func (a *Agent) way(host string) group.Way {
 	e, _ := a.believedEstimate(a.name, host)
-	p := pathOf(e)
+	p := PathOf(e)
 	if p.RTT == 0 {
 		return group.Way{}
 	}
@@ -39,10 +39,10 @@ func (a *Agent) way(host string) group.Way {
 	return w
 }
 
-// pathOf returns what e says of a path. Where several flows have not been measured, they are taken to get
+// PathOf returns what e says of a path. Where several flows have not been measured, they are taken to get
 // what trains read of the link: it may be shared or hold each flow, and then they get less, and the
 // engine sees it.
-func pathOf(e netmap.Estimate) exchange.Path {
+func PathOf(e netmap.Estimate) exchange.Path {
 	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
 		return exchange.Path{}
 	}

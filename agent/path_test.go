@@ -36,7 +36,7 @@ func TestPathOf(t *testing.T) {
 		if c.edit != nil {
 			c.edit(&e)
 		}
-		got := pathOf(e)
+		got := PathOf(e)
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}

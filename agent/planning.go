@@ -37,7 +37,7 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
-	parts, err := exchange.Split(d.plan, id, chunkOf(d.plan, snap), nil)
+	parts, err := exchange.Split(d.plan, id, ChunkOf(d.plan, snap), nil)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}

@@ -49,6 +49,9 @@ const (
 	// patience is after how many times its forecast an operation counts as failed, and leastPatience the least.
 	patience      = 20
 	leastPatience = time.Minute
+	// evenStart is the part of its time by which hosts may have begun before the last one if an operation is to teach something: what they
+	// had sent by then was not counted.
+	evenStart = 0.05
 )
 
 // factor returns the corrections as of now.
@@ -66,22 +69,7 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		return nil, group.Planned{}, false // decide says what is wrong
 	}
 	factor := a.plans.factor(now)
-	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, planner.Checks{
-		Shape: a.shapeName(),
-		Moved: func(k *planner.Kept) string {
-			snap := a.snapshotOf(r.Hosts)
-			if err := complete(snap); err != nil {
-				return err.Error()
-			}
-			return k.Basis.Moved(snap)
-		},
-		Outdone: func(k *planner.Kept) string {
-			if r.Algorithm != "" {
-				return "" // it was asked for
-			}
-			return k.Selection.Outdone(func(name string) float64 { return factor(k.Selection.Class, name) })
-		},
-	})
+	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, a.checks(r, factor))
 	if !ok || len(kept.Parts) != len(r.Hosts) {
 		return nil, group.Planned{}, false
 	}
@@ -97,6 +85,32 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		Algorithm: s.Algorithm, Epoch: kept.MapEpoch, Bound: seconds(s.Bound), Direct: seconds(s.Direct), Cached: true, Reason: s.Reason,
 		Predicted: seconds(s.Forecast * factor(s.Class, s.Algorithm)),
 	}, true
+}
+
+// stands reports whether r would get a plan that is kept: the coordinator's share of group.Config.
+func (a *Agent) stands(r group.Request) bool {
+	p, err := problemOf(r)
+	return err == nil && a.plans.cache.Stands(planner.KeyOf(r.Hosts, p, r.Algorithm), a.checks(r, a.plans.factor(time.Now())))
+}
+
+// checks are what a plan that is kept for r must stand.
+func (a *Agent) checks(r group.Request, factor func(planner.Spot, string) float64) planner.Checks {
+	return planner.Checks{
+		Shape: a.shapeName(),
+		Moved: func(k *planner.Kept) string {
+			snap := a.snapshotOf(r.Hosts)
+			if err := complete(snap); err != nil {
+				return err.Error()
+			}
+			return k.Basis.Moved(snap)
+		},
+		Outdone: func(k *planner.Kept) string {
+			if r.Algorithm != "" {
+				return "" // it was asked for
+			}
+			return k.Selection.Outdone(func(name string) float64 { return factor(k.Selection.Class, name) })
+		},
+	}
 }
 
 // keep keeps a plan that has been made for r, and awaits the end of the operation id.
@@ -174,7 +188,7 @@ func (a *Agent) finished(f group.Finished) {
 	switch {
 	case tell != nil:
 		tell(o)
-	case !r.shared:
+	case !r.shared && float64(f.Spread) <= evenStart*float64(f.Elapsed):
 		s.experience.Add(o.class.Class, o.algorithm, o.forecast, o.achieved, false, now)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange"
@@ -20,7 +21,7 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 		return group.Transferred{}, errors.New("the part is not for this host")
 	}
 	if a.crosses(part.Hosts) {
-		defer a.prober.Crosses()()
+		defer a.crossing(x.Sure)()
 	}
 	var progress exchange.Progress
 	x.Watch(func() (done, total int64) { return progress.Received.Load(), progress.Incoming.Load() })
@@ -28,6 +29,7 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 		Send:     x.Send,
 		Results:  x.Results,
 		Progress: &progress,
+		Sure:     x.Sure,
 		Layout: func(b exchange.Block) []exchange.Segment {
 			segs := x.Layout(b.Block)
 			out := make([]exchange.Segment, len(segs))
@@ -41,6 +43,39 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 		return group.Transferred{}, err
 	}
 	return transferred(stats), nil
+}
+
+// stalled is after how long an exchange that waits for late hosts uses no links.
+const stalled = 2 * time.Second
+
+// crossing has the links of the site held for an exchange until over is called, but for the time in which it waits until it is sure that
+// others have begun; nil: it is.
+func (a *Agent) crossing(sure <-chan struct{}) (over func()) {
+	free := a.prober.Crosses()
+	if sure == nil {
+		return free
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() { // ends with over
+		defer close(done)
+		timer := time.NewTimer(stalled)
+		defer timer.Stop()
+		select {
+		case <-sure:
+		case <-ended:
+		case <-timer.C:
+			free()
+			select {
+			case <-sure:
+				free = a.prober.Crosses()
+			case <-ended:
+				return
+			}
+		}
+		<-ended
+		free()
+	}()
+	return func() { close(ended); <-done }
 }
 
 // crosses reports whether any of hosts is of another site than this one, as far as labels tell.

@@ -39,7 +39,7 @@ func (x *run) answer(p *peer, l *outLane, f *frame) error {
 		return nil
 	}
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	defer x.unlock()
 	switch f.kind {
 	case frameDone:
 		// Of what goes beside the plan's way the answer to the whole comes here as well.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"math"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -27,14 +28,16 @@ func (x *run) lanesTo(p *peer) int {
 	if p.path.Flows <= 0 && p.path.known() {
 		p.path.Flows = x.sharing(p)
 	}
-	// Of an alltoall few pairs of hosts carry a link, and where each flow is held their own queues would be taken for the link's:
-	// held links lost a tenth so.
-	if p.pacer == nil && x.part.Collective == plan.Allgather {
-		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.givers())
-	}
 	n := p.path.Lanes()
 	if x.eng.cfg.Lanes != nil {
 		n = min(max(x.eng.cfg.Lanes(p.name), 1), maxLane)
+	}
+	switch {
+	case p.pacer != nil:
+	case x.part.Collective == plan.Allgather:
+		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.givers())
+	default:
+		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}
 	return n
 }
@@ -44,14 +47,28 @@ func (x *run) lanesTo(p *peer) int {
 func (x *run) sharing(p *peer) int {
 	site := x.eng.cfg.Site
 	there := site(p.name)
-	peers := 0
-	for _, q := range x.peers {
-		if len(q.sends) > 0 && site(q.name) == there {
-			peers++
+	peers, hosts := 0, 0
+	for _, name := range x.part.Hosts {
+		if site(name) == there {
+			hosts++
+			if q := x.peers[name]; q != nil && len(q.sends) > 0 {
+				peers++
+			}
 		}
 	}
-	return x.mates() * max(peers, 1)
+	pairs := x.mates() * max(peers, 1)
+	if x.part.Collective == plan.Alltoall && peers < hosts && p.path.known() && p.path.held() {
+		pairs = min(pairs, max(fewPairs, int(math.Ceil(morePairs*float64(p.path.capacity())/float64(p.path.Rate)))))
+	}
+	return pairs
 }
+
+// An alltoall in which a host does not send to all of a site has fewPairs pairs of hosts carry the link there, or morePairs times as many as fill
+// it (package wan), and a large site has hosts that are in none.
+const (
+	fewPairs  = 8
+	morePairs = 1.25
+)
 
 // givers is how many hosts of this host's site have bytes of an allgather, which is how many send to other sites: one in a broadcast.
 // Where none has any it is mates. It needs x.mu.
@@ -119,12 +136,13 @@ func (x *run) staff(p *peer, n int) {
 func (x *run) opened(p *peer, n int, s Stream, by string, m *meter) *outLane {
 	path := p.path.over(s) // asks the connection: not under the lock
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	defer x.unlock()
 	if p.win == nil || p.by != by && len(p.outs) == 0 { // another way has other times
-		p.win = newWindow(path, p.lanes, x.part.Chunk)
+		x.eng.windows.leave(p.win)
+		p.win = x.tapOf(p, path, by)
 	}
 	p.by = by
-	l := &outLane{n: n, stream: s, by: by, win: p.win, meter: m, heard: time.Now()}
+	l := &outLane{n: n, stream: s, by: by, win: p.win, cond: p.cond, meter: m, heard: time.Now()}
 	if by == "" {
 		l.pacer = p.pacer
 	}
@@ -135,22 +153,23 @@ func (x *run) opened(p *peer, n int, s Stream, by string, m *meter) *outLane {
 // closed ends what opened began.
 func (x *run) closed(p *peer, l *outLane) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	defer x.unlock()
 	for i, o := range p.outs {
 		if o == l {
 			p.outs = append(p.outs[:i], p.outs[i+1:]...)
 			break
 		}
 	}
-	l.win.gone(l.sent - l.got)
-	p.cond.Broadcast() // lane 0 may be needed again, and there is room
+	l.win.cancel(l)
+	l.win.reply(l, l.sent-l.got, math.MaxInt64) // nobody will answer
+	p.cond.Broadcast()                          // lane 0 may be needed again, and there is room
 }
 
 // rests reports whether l is the spare lane and has nothing to do: its peer is served by one lane over a path that loses packets. Then
-// nothing is sent there while more waits for the pacer than it lets go. What losses leave of that lane's congestion window
+// nothing is sent there while more waits for the pacer than it lets go, until all was given to a lane. What losses leave of that lane's congestion window
 // is too little for what is left at the end: 30 KB took a second so. It needs run.mu.
 func (p *peer) rests(l *outLane) bool {
-	return p.spare && p.lanes == 1 && l.n == 1 && !p.pacer.idle(time.Now())
+	return p.spare && p.lanes == 1 && l.n == 1 && !p.pacer.idle(time.Now()) && !p.allOut()
 }
 
 // spares reports whether l leaves the data to other lanes. It needs run.mu.

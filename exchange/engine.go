@@ -75,9 +75,12 @@ type Engine struct {
 	oldest   int  // in order
 	relief   Relief
 
-	flows  flows
-	pacers pacers
-	opens  openings
+	made    time.Time // clocks in answers count from then on
+	flows   flows
+	pacers  pacers
+	windows windows
+	opens   openings
+	doubts  doubts
 }
 
 // An expectation is an exchange that has streams here but has not started.
@@ -119,6 +122,7 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{
 		cfg:      cfg,
 		adapts:   adapts,
+		made:     time.Now(),
 		runs:     make(map[ID]*run),
 		expected: make(map[ID]*expectation),
 		outcomes: make(map[ID]outcome),
@@ -141,6 +145,7 @@ func (e *Engine) Run(ctx context.Context, part *Part, data Data) (Stats, error) 
 		return Stats{}, err
 	}
 	defer x.cancel(nil)
+	e.hold(x)
 	if err := e.begin(x); err != nil {
 		return Stats{}, fmt.Errorf("exchange %v: %w", part.ID, err)
 	}
@@ -181,6 +186,11 @@ func (e *Engine) retire(x *run, o outcome) {
 	id := x.part.ID
 	delete(e.runs, id)
 	e.transit -= x.part.Transit()
+	e.remember(id, o)
+}
+
+// remember keeps how an exchange ended, among the last keptOutcomes. It needs e.mu.
+func (e *Engine) remember(id ID, o outcome) {
 	e.outcomes[id] = o
 	if len(e.order) < keptOutcomes {
 		e.order = append(e.order, id)

@@ -73,7 +73,7 @@ func (l *outLane) landed(got int64) {
 // hedge returns an entry that another lane to p has under way for too long, for l to write as
 // well. It needs x.mu.
 func (x *run) hedge(p *peer, l *outLane, now time.Time) (work, bool) {
-	if l.win == nil || len(p.outs) < 2 || l.pacer != nil && !l.pacer.idle(now) {
+	if x.doubt.unsure || l.win == nil || len(p.outs) < 2 || l.pacer != nil && !l.pacer.idle(now) && !p.allOut() {
 		return work{}, false
 	}
 	var slow *flight
@@ -105,6 +105,17 @@ func (x *run) hedge(p *peer, l *outLane, now time.Time) (work, bool) {
 	l.wrote(sb, i, n, slow.copies+1, now)
 	p.stats.Hedged += int64(n)
 	return work{kind: frameChunk, sb: sb, index: i, mem: sb.b.mem}, true
+}
+
+// allOut reports whether every entry for p was given to a lane. Copies are then all that is left, and wait in the pacer's line: looked at every
+// 25 ms, it was never idle while another peer's copies were in it, and the last bytes of a pair waited 170 ms. It needs run.mu.
+func (p *peer) allOut() bool {
+	for _, s := range p.sends[p.first:] {
+		if !s.confirmed && s.unsent > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // late returns from when on f is late: it has been under way for patience, or has not been written in

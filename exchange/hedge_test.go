@@ -68,3 +68,31 @@ func TestDeadLane(t *testing.T) {
 		t.Errorf("the dead lane got something in %d of 20 worlds only: the test tests little", copied)
 	}
 }
+
+// TestAllOut: copies need not find the pacer idle once every entry was given to a lane, and not before.
+func TestAllOut(t *testing.T) {
+	p := &peer{sends: []*send{{unsent: 3, confirmed: true}, {unsent: 0}, {unsent: 1}}}
+	if p.allOut() {
+		t.Error("an entry waits for a lane, and all are out")
+	}
+	p.sends[2].unsent = 0
+	if !p.allOut() {
+		t.Error("what is confirmed keeps others waiting")
+	}
+	p.sends[2].unsent, p.first = 1, 3
+	if !p.allOut() {
+		t.Error("sends before the first open one count")
+	}
+	now := time.Now()
+	pace := new(pacers).join("there", Path{RTT: 100 * time.Millisecond, Rate: 1e5, Capacity: 1e6, Loss: 0.02}, 4)
+	pace.slot(1<<20, now)
+	p = &peer{spare: true, lanes: 1, pacer: pace, sends: []*send{{unsent: 1}}}
+	spare := &outLane{n: 1, pacer: pace}
+	if !p.rests(spare) {
+		t.Error("the spare lane takes fresh data while the pacer has a line")
+	}
+	p.sends[0].unsent = 0
+	if p.rests(spare) {
+		t.Error("the spare lane rests though nothing is left but copies")
+	}
+}

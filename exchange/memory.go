@@ -28,6 +28,9 @@ type Data struct {
 	// Piece, Offset and Size 0, once for each piece. It is not called for blocks that are
 	// only forwarded.
 	Layout func(b Block) []Segment
+	// Sure, if not nil, is closed when it is known that all hosts have begun, or are about to: see sure.go. Until then
+	// only a bounded part is sent to each. Nil means that it is known.
+	Sure <-chan struct{}
 	// Progress, if not nil, is updated while the part runs.
 	Progress *Progress
 }

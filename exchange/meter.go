@@ -77,7 +77,7 @@ type meter struct {
 	heard     uint64        // packets received at the last look
 	hearing   time.Time     // when a look found more than before
 	losing    time.Time     // when a look found more losses than before
-	win       *window       // that holds the lane back; nil: none
+	win       *tap          // that holds the lane back; nil: none
 	least     time.Duration // round trip of the way without queues, as far as known
 	asked     bool          // the peer answers; otherwise the lane is only counted as active
 	events    int           // chunks written, and answers

@@ -31,7 +31,7 @@ func (m *meter) note(now time.Time) {
 	}
 	// Only a queue that the transport sees in full is one: a peer that reads slowly makes slices late, and its bursts make
 	// round trips longer by less.
-	if m.win != nil && m.win.tight && st.LatestRTT-st.MinRTT >= m.win.late {
+	if tight, late := m.win.state(); tight && st.LatestRTT-st.MinRTT >= late {
 		p.tight++
 	}
 	p.looks++

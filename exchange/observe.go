@@ -26,6 +26,12 @@ type measured interface {
 	Stats() quic.ConnectionStats
 }
 
+// packeted is the part of a stream that knows how long the packets of its connection are; a lane's stream over QUIC is one.
+type packeted interface {
+	// Payload returns how many bytes of the stream one packet carries, 0 if it is not known.
+	Payload() int
+}
+
 // minAsked is the chunk size, in bytes, from which the peer is asked to answer each chunk for
 // the sake of samples alone. Such lanes are those of a LAN (on others the window asks), and
 // answers to chunks of 4 KiB cost them some per cent of their CPU time (BenchmarkLoopback).

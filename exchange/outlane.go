@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
+	"sync"
 	"time"
 )
 
@@ -22,11 +23,13 @@ const coalesce = 1024
 type outLane struct {
 	n      int
 	stream Stream
-	broken bool    // guarded by run.mu
-	by     string  // the host that carries it on; empty: none
-	win    *window // the peer's; nil: none
-	pacer  *pacer  // of all that go to the peer's site; nil: none
-	meter  *meter  // nil: nobody wants to know
+	broken bool       // guarded by run.mu
+	by     string     // the host that carries it on; empty: none
+	win    *tap       // the peer's; nil: none
+	cond   *sync.Cond // the peer's
+	turn   turn
+	pacer  *pacer // of all that go to the peer's site, or to the peer; nil: none
+	meter  *meter // nil: nobody wants to know
 
 	// Guarded by run.mu, and used where there is a window: without one nobody answers.
 	taken     int64     // chunk bytes that this stream was given

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 const (
@@ -27,16 +29,27 @@ const (
 	pacerMemory = 64
 	// pacerMost is how many times the believed rate it becomes at most.
 	pacerMost = 64
+	// peerQueue is pacerQueue of a single peer's, and peerDrain in how many round trips a queue is to be gone there: it is mostly that of the
+	// peer's own flows, which may last. Of both directions that stand still for 10 kB each, round trips and what windows must hold would double.
+	peerQueue = 6000
+	peerDrain = 16
 )
 
-// pacers are those of all runs of an engine, by site.
+// pacers are those of all runs of an engine.
 type pacers struct {
-	mu    sync.Mutex // guards sites, and all pacers; taken under run.mu
-	sites map[string]*pacer
+	mu sync.Mutex // guards of, and all pacers; taken under run.mu
+	of map[paced]*pacer
+}
+
+// paced is where a pacer's bytes go: to a site, or to one host.
+type paced struct {
+	name string
+	host bool
 }
 
 // A pacer spreads what this host sends to one site, over all peers, lanes and runs, evenly over time: at its part of what the
-// way there carries.
+// way there carries. Of an alltoall, in which a few pairs of hosts carry each link, it is of one peer: the queue ahead that each of
+// them sees may be that of its own flow, which the network holds, and says nothing of the others.
 //
 // Why it is here beside windows: those of 64 pairs of hosts that begin together let out 500 packets at once, and each connection of
 // quic-go a burst of ten. A queue of 166 packets loses three in five of them; the link idles while that is
@@ -45,15 +58,17 @@ type pacers struct {
 // The rate is that of the map at first. Where the map is wrong what slices wait in the queue ahead says so, as for
 // windows: the rate grows while it is used and the queue is short, and shrinks when that is long.
 //
-// Only for allgathers where something holds each flow is there a pacer (run.lanesTo): where one flow fills the path, windows alone keep its queue short, and they
+// Only where something holds each flow is there a pacer (run.lanesTo): where one flow fills the path, windows alone keep its queue short, and they
 // follow a link that falls, or a second exchange, sooner.
 type pacer struct {
 	all   *pacers
+	to    paced
 	users int // peers of runs
 
 	believed, rate float64       // bytes a second
 	base           time.Duration // round trip without queues
 	target         time.Duration // queue
+	drain          time.Duration // in which a queue is to be gone; zero: at once
 	next           time.Time     // when the next slice may go
 
 	late  []time.Duration // of the slices of this round; reused
@@ -71,15 +86,37 @@ func (a *pacers) join(site string, p Path, hosts int) *pacer {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rate := float64(p.capacity()) / float64(max(hosts, 1))
-	s := a.sites[site]
+	s := a.enter(paced{name: site}, p, float64(p.capacity())/float64(hosts))
+	s.target = max(p.capacity().Time(pacerQueue), p.RTT/16, 2*time.Millisecond)
+	return s
+}
+
+// joinPeer is join for what goes to one host over lanes lanes; p.Flows pairs of hosts share the way.
+func (a *pacers) joinPeer(host string, p Path, lanes int) *pacer {
+	if !p.known() || !p.held() || p.Flows < 2 {
+		return nil
+	}
+	rate := p.part()
+	if p.Loss <= leastLoss {
+		rate = min(rate, float64(p.Rate)*float64(max(lanes, 1)))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.enter(paced{name: host, host: true}, p, rate)
+	s.target = max(netmap.BytesPerSec(s.believed).Time(peerQueue), p.RTT/16, 2*time.Millisecond)
+	s.drain = peerDrain * s.base
+	return s
+}
+
+// enter returns the pacer of to with one more user, over p of which this host's part is rate bytes a second. It needs a.mu.
+func (a *pacers) enter(to paced, p Path, rate float64) *pacer {
+	s := a.of[to]
 	if s == nil {
-		if a.sites == nil {
-			a.sites = make(map[string]*pacer)
+		if a.of == nil {
+			a.of = make(map[paced]*pacer)
 		}
-		s = &pacer{all: a, believed: rate, rate: pacerFirst * rate, base: p.RTT,
-			target: max(p.capacity().Time(pacerQueue), p.RTT/16, 2*time.Millisecond)}
-		a.sites[site] = s
+		s = &pacer{all: a, to: to, believed: rate, rate: pacerFirst * rate, base: p.RTT}
+		a.of[to] = s
 	}
 	if rate > s.believed { // another pair of hosts knows more, or fewer share the way in another run
 		s.rate *= rate / s.believed
@@ -90,14 +127,14 @@ func (a *pacers) join(site string, p Path, hosts int) *pacer {
 }
 
 // leave ends a join. The nil pacer does nothing.
-func (a *pacers) leave(site string, s *pacer) {
+func (s *pacer) leave() {
 	if s == nil {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
 	if s.users--; s.users == 0 {
-		delete(a.sites, site)
+		delete(s.all.of, s.to)
 	}
 }
 
@@ -155,7 +192,8 @@ func (s *pacer) heard(late time.Duration, now time.Time) {
 	before, queue := s.rate, s.late[len(s.late)/4]
 	switch {
 	case queue > s.target*5/4: // what it has sent meanwhile comes on top
-		s.rate = max(s.rate*max(pacerDown, 1-float64(queue-s.target/2)/float64(queue+s.base)), min(s.rate, pacerFloor*s.believed))
+		drain := max(queue+s.base, s.drain)
+		s.rate = max(s.rate*max(pacerDown, 1-float64(queue-s.target/2)/float64(drain)), min(s.rate, pacerFloor*s.believed))
 	case float64(s.sent) < pacerUsed*s.rate*now.Sub(s.since).Seconds(): // something else holds the lanes back, or nothing
 		s.rate = max(s.rate/pacerNear, min(s.rate, s.believed))
 	case queue < s.target/2:

@@ -52,44 +52,73 @@ func TestPacerFollowsLink(t *testing.T) {
 		{1e6, 1e6, 150e3}, {1e6, 1.2e6, 150e3}, {1e6, 3e6, 400e3}, {1e6, 0.9e6, 150e3}, {1e6, 0.5e6, 300e3}, {1e6, 0.25e6, 700e3},
 	} {
 		for seed := range uint64(5) {
-			rng := rand.New(rand.NewPCG(seed, 3))
 			var all pacers
 			s := all.join("there", held8(2*netmap.BytesPerSec(c.believed)), 2)
-			start := time.Unix(0, 0)
-			type flight struct {
-				answer time.Time
-				late   time.Duration
-			}
-			var under []flight
-			free, now := start, start
-			var longest float64
-			carried := 0.0
-			for now.Sub(start) < 20*time.Second {
-				for len(under) > 0 && !under[0].answer.After(now) {
-					s.heard(under[0].late, now)
-					under = under[1:]
-				}
-				now = now.Add(s.slot(slice, now))
-				if free.Before(now) {
-					free = now
-				}
-				late := free.Sub(now)
-				longest = max(longest, late.Seconds()*c.link)
-				free = free.Add(time.Duration(slice / c.link * 1e9))
-				if rng.IntN(20) == 0 {
-					late += 150 * time.Millisecond // a loss is repaired
-				}
-				under = append(under, flight{free.Add(100 * time.Millisecond), late})
-				if now.Sub(start) > 10*time.Second {
-					carried += slice
-				}
-			}
-			share := carried / 10 / c.link
+			share, longest := throughQueue(s, slice, c.link, 0, rand.New(rand.NewPCG(seed, 3)))
 			if share < 0.8 || share > 1.02 || longest > c.most {
 				t.Errorf("seed %d: believed %.2g, link %.2g: %.3f of it, a queue of %.0f bytes, want 0.80 to 1.02 and at most %.0f", seed, c.believed, c.link, share, longest, c.most)
 			}
 		}
 	}
+}
+
+// TestPeerPacerFollowsLink is the same of a pacer for one peer, whose flow the network holds to a part or a multiple of what is believed. The
+// queue is that of the flow alone, and what is late in it says so a round trip later, or three when the way back is full. Windows, which would bound the
+// queue, are not here.
+func TestPeerPacerFollowsLink(t *testing.T) {
+	const slice = 2500
+	for _, c := range []struct {
+		believed, flow float64 // bytes a second
+		back           time.Duration
+		least          float64 // of the flow's rate
+		most           float64 // queue, bytes
+	}{
+		{160e3, 160e3, 0, 0.97, 32e3}, {160e3, 160e3, 200 * time.Millisecond, 0.94, 55e3}, {160e3, 145e3, 200 * time.Millisecond, 0.88, 75e3},
+		{160e3, 190e3, 0, 0.94, 40e3}, {160e3, 400e3, 0, 0.92, 85e3}, {160e3, 80e3, 0, 0.93, 95e3},
+	} {
+		var all pacers
+		p := Path{RTT: 100 * time.Millisecond, Rate: netmap.BytesPerSec(c.believed), Capacity: 8 * netmap.BytesPerSec(c.believed), Flows: 8}
+		s := all.joinPeer("there", p, 1)
+		share, longest := throughQueue(s, slice, c.flow, c.back, nil)
+		if share < c.least || share > 1.02 || longest > c.most {
+			t.Errorf("believed %.2g, flow %.2g, answers %v later: %.3f of it, a queue of %.0f bytes, want %.2f to 1.02 and at most %.0f", c.believed, c.flow, c.back, share, longest, c.least, c.most)
+		}
+	}
+}
+
+// throughQueue sends slices of so many bytes at s's pace for 20 s through a queue that rate bytes a second leave. It returns the share of the
+// rate that the last 10 s used, and the longest queue in bytes. Answers take back longer than the pacer's round trip; of every twentieth
+// slice, by rng, a loss is repaired; nil: of none.
+func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *rand.Rand) (share, longest float64) {
+	type flight struct {
+		answer time.Time
+		late   time.Duration
+	}
+	start := time.Unix(0, 0)
+	var under []flight
+	free, now := start, start
+	carried := 0.0
+	for now.Sub(start) < 20*time.Second {
+		for len(under) > 0 && !under[0].answer.After(now) {
+			s.heard(under[0].late, now)
+			under = under[1:]
+		}
+		now = now.Add(s.slot(slice, now))
+		if free.Before(now) {
+			free = now
+		}
+		late := free.Sub(now)
+		longest = max(longest, late.Seconds()*rate)
+		free = free.Add(time.Duration(float64(slice) / rate * 1e9))
+		if rng != nil && rng.IntN(20) == 0 {
+			late += 150 * time.Millisecond
+		}
+		under = append(under, flight{free.Add(100*time.Millisecond + back), late})
+		if now.Sub(start) > 10*time.Second {
+			carried += float64(slice)
+		}
+	}
+	return carried / 10 / rate, longest
 }
 
 // TestPacersEnd: a site is remembered while somebody sends there; nobody paces what is not known or not held.
@@ -104,19 +133,40 @@ func TestPacersEnd(t *testing.T) {
 			t.Errorf("%+v is paced", p)
 		}
 		s.heard(time.Second, time.Now())
-		all.leave("there", s)
+		s.leave()
 	}
 	a, b := all.join("there", held8(1e6), 8), all.join("there", held8(2e6), 8)
 	if a != b || a.believed != 2e6/8 {
 		t.Errorf("two peers of a site: %p and %p, %v", a, b, a.believed)
 	}
-	all.leave("there", a)
+	a.leave()
 	if all.join("there", held8(1e6), 8) != a {
 		t.Error("a pacer in use was forgotten")
 	}
-	all.leave("there", a)
-	all.leave("there", a)
-	if len(all.sites) > 0 {
-		t.Errorf("%d sites are left", len(all.sites))
+	a.leave()
+	a.leave()
+	if len(all.of) > 0 {
+		t.Errorf("%d sites are left", len(all.of))
+	}
+}
+
+// TestPeerPacers: each peer has its own pacer, beside those of sites with the same name; a lone pair has none.
+func TestPeerPacers(t *testing.T) {
+	var all pacers
+	p := held8(1e6)
+	if all.joinPeer("a", p, 1) != nil {
+		t.Error("a pair that shares its way with nobody is paced")
+	}
+	p.Flows = 8
+	a, b, site := all.joinPeer("a", p, 1), all.joinPeer("b", p, 1), all.join("a", p, 8)
+	if a == nil || a == b || a == site || all.joinPeer("a", p, 1) != a {
+		t.Errorf("pacers of two peers and a site: %p, %p, %p", a, b, site)
+	}
+	p.Flows = 4
+	if few := all.joinPeer("c", p, 1); few.believed != 1e6/8 {
+		t.Errorf("one lane of a flow of %v is believed to carry %v", 1e6/8, few.believed)
+	}
+	if p.Loss = 0.01; all.joinPeer("d", p, 1).believed != 1e6/4 {
+		t.Error("what losses hold is paced at what one flow gets, and not at the pair's part")
 	}
 }

@@ -26,6 +26,8 @@ type Path struct {
 	// one included. Zero means what the engine can tell: see [Config.Site]. Too many cost a
 	// short transfer a round trip or two of growth, too few cost losses at the start.
 	Flows int
+	// Packet is how many bytes of a stream one packet carries, 0 if that is not known.
+	Packet int
 }
 
 // farther is how many times as far as it is believed to be a host may seem at most: the
@@ -34,10 +36,14 @@ const farther = 4
 
 // over returns p as s, a stream just opened, knows it better: the least round trip that its
 // connection has seen is no shorter than the path's. Believed half as long as it is, a
-// path would seem to be all queue, and its window would go down to a chunk.
+// path would seem to be all queue, and its window would go down to a chunk. A QUIC connection also knows
+// how long its packets are.
 func (p Path) over(s Stream) Path {
 	if m, ok := s.(measured); ok && p.RTT > 0 {
 		p.RTT = max(p.RTT, min(m.Stats().MinRTT, farther*p.RTT))
+	}
+	if m, ok := s.(packeted); ok {
+		p.Packet = m.Payload()
 	}
 	return p
 }

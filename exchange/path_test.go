@@ -61,7 +61,7 @@ func TestPathBounds(t *testing.T) {
 		}
 		chunk := 1 + rng.IntN(1<<20)
 		if w := newWindow(p, n, chunk); w != nil && (w.slice < 1 || w.slice > int64(chunk) || w.limit < leastSlices*w.slice || w.limit > 2*maxWindow || w.base <= 0) {
-			t.Errorf("seed %d: window %+v for chunks of %d over %+v", seed, *w, chunk, p)
+			t.Errorf("seed %d: window of %d bytes in slices of %d for chunks of %d over %+v", seed, w.limit, w.slice, chunk, p)
 		}
 	}
 }

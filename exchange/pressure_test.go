@@ -36,7 +36,7 @@ func TestPressed(t *testing.T) {
 			m.open(nil, true, time.Unix(0, 0))
 		}
 		if tc.window {
-			m.win = &window{}
+			m.win = &tap{window: &window{}}
 		}
 		now := time.Unix(0, 0)
 		m.wrote(1<<20, now)

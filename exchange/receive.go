@@ -75,7 +75,7 @@ func (x *run) verdict() *outcome {
 func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 	var f frame
 	var out []byte // answers, reused
-	tell := &teller{w: s, start: x.start}
+	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
 	for {
 		err := r.next(&f)

@@ -25,7 +25,7 @@ func watchedRun(t *testing.T, seed uint64, rate *netmap.BytesPerSec) (x *run, lo
 	}
 	to := x.peers["host1"]
 	to.path = x.eng.cfg.Path("host1")
-	to.win = newWindow(to.path, 1, 10)
+	to.win = x.tapOf(to, to.path, "")
 	return x, func() *route {
 		x.mu.Lock()
 		defer x.mu.Unlock()

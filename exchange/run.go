@@ -17,6 +17,7 @@ type run struct {
 	part  *Part
 	data  Data
 	start time.Time
+	began time.Duration // start, since the engine was made
 
 	// ctx ends when the part fails (the cause says why), when the caller's context
 	// ends, and after success. cancel may be called under mu.
@@ -39,6 +40,9 @@ type run struct {
 	tokens  map[milestone]*incoming // tokens that are to arrive
 	claims  *sync.Cond              // on mu: a claimed entry has arrived or was given up
 	meters  []*meter                // of the lanes, if somebody wants samples
+	wakes   []*sync.Cond            // lanes of other runs, that have room now
+
+	doubt doubt // whether the others have begun, see sure.go
 
 	// Re-planning, see relief.go.
 	ways     map[string]*route // by site
@@ -97,8 +101,8 @@ type peer struct {
 	tokens []*token
 	open   int // sends not confirmed and tokens not seen
 	path   Path
-	win    *window    // of all lanes; nil: none
-	pacer  *pacer     // of all that go to its site; nil: none
+	win    *tap       // its window, of all lanes; nil: none
+	pacer  *pacer     // of all that go to its site, or to it; nil: none
 	held   int        // lanes that wait for room in it
 	midway int        // of these, those that have begun a chunk
 	lanes  int        // that are served; with several, lane 0 is one more
@@ -119,6 +123,7 @@ type peer struct {
 	budget  int64     // bytes that may still go this way instead of main's
 	vias    []string  // all lanes go by way of one of these, whatever the straight way; nil: of the plan
 	away    bool      // the straight way is broken
+	doubted int64     // bytes sent before the run was sure, see sure.go
 	deaf    bool      // news go the other way than data
 	by      string    // by which host it went last
 	failing time.Time // since then nothing could be opened
@@ -146,6 +151,9 @@ func (x *run) execute(caller context.Context) error {
 	x.mu.Lock()
 	if x.left == 0 {
 		close(x.done)
+	}
+	if x.doubt.unsure = x.data.Sure != nil; x.doubt.unsure {
+		x.writers.Go(x.settleDoubt)
 	}
 	for _, p := range x.peers {
 		if p.open == 0 {
@@ -185,7 +193,12 @@ func (x *run) execute(caller context.Context) error {
 	close(ended)
 	tender.Wait()
 	x.readers.Wait()
-	x.eachPeer(func(p *peer) { x.eng.pacers.leave(x.eng.cfg.Site(p.name), p.pacer) }) // all has ended: nobody adds a peer
+	x.mu.Lock()
+	x.eachPeer(func(p *peer) { // all has ended: nobody adds a peer
+		p.pacer.leave()
+		x.eng.windows.leave(p.win)
+	})
+	x.unlock()
 	return err
 }
 

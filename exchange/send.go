@@ -105,7 +105,7 @@ func (x *run) available(b *block, i int) {
 // next returns what lane l writes next, waiting until there is something.
 func (x *run) next(p *peer, l *outLane) work {
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	defer x.unlock()
 	for {
 		switch {
 		case p.open == 0:
@@ -127,7 +127,13 @@ func (x *run) next(p *peer, l *outLane) work {
 				return work{kind: frameToken, token: t.transfer}
 			}
 		}
-		if l.win != nil && (p.midway > 0 || !l.room(l.win.slice)) {
+		works := !p.spares(l) && !p.rests(l)
+		if l.win != nil && (p.midway > 0 || !l.win.begin(l, works && x.sendable(p))) {
+			if len(x.wakes) > 0 {
+				x.unlock()
+				x.mu.Lock()
+				continue
+			}
 			l.meter.enter(held, time.Now())
 			p.idled = true
 			p.held++
@@ -135,7 +141,7 @@ func (x *run) next(p *peer, l *outLane) work {
 			p.held--
 			continue
 		}
-		if !p.spares(l) && !p.rests(l) {
+		if works {
 			if w, ok := x.nextEntry(p, l); ok {
 				return w
 			}
@@ -144,11 +150,29 @@ func (x *run) next(p *peer, l *outLane) work {
 			}
 			p.idled = true
 		}
+		if l.win.cancel(l); len(x.wakes) > 0 {
+			x.unlock()
+			x.mu.Lock()
+			continue
+		}
 		began := time.Now()
 		l.meter.enter(starved, began)
 		p.cond.Wait()
 		p.stats.Starved += time.Since(began)
 	}
+}
+
+// sendable reports whether an entry of a transfer to p can be sent. It needs x.mu.
+func (x *run) sendable(p *peer) bool {
+	if p.quiet {
+		return false
+	}
+	for _, s := range p.sends[p.first:] {
+		if !s.confirmed && s.waits == 0 && s.ready > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // nextEntry takes the first entry that can be sent, of the earliest transfer that has
@@ -167,6 +191,9 @@ func (x *run) nextEntry(p *peer, l *outLane) (work, bool) {
 			}
 			for _, sb := range s.blocks {
 				if sb.ready > 0 {
+					if x.doubts(p, min(sb.b.Size, int64(x.part.Chunk))) {
+						return work{}, false
+					}
 					return x.take(sb, l), true
 				}
 			}

@@ -17,7 +17,7 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 		return nil, fmt.Errorf("exchange %v: part of host %q at host %q", part.ID, name, e.cfg.Self)
 	}
 	x := &run{
-		eng: e, part: part, data: data, start: time.Now(),
+		eng: e, part: part, data: data, start: time.Now(), began: time.Since(e.made),
 		done:    make(chan struct{}),
 		number:  make(map[int]*block, len(part.Blocks)),
 		peers:   make(map[string]*peer),

@@ -28,7 +28,7 @@ func (x *run) slice(p *peer, l *outLane, left, done int) int {
 // grant is slice, but for how long its bytes have to wait for the pacer.
 func (x *run) grant(p *peer, l *outLane, left, done int) (int, time.Duration) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	defer x.unlock()
 	now := time.Now()
 	if done > 0 {
 		l.passed(now.Sub(x.start))
@@ -37,7 +37,18 @@ func (x *run) grant(p *peer, l *outLane, left, done int) (int, time.Duration) {
 	if int64(left)-n < l.win.slice/4 {
 		n = int64(left) // no slice of a few bytes
 	}
-	for (p.quiet || !l.room(n)) && !l.broken && p.ctx.Err() == nil {
+	taken := false
+	for !l.broken && p.ctx.Err() == nil {
+		if p.quiet {
+			l.win.cancel(l)
+		} else if taken = l.win.take(l, n); taken {
+			break
+		}
+		if len(x.wakes) > 0 {
+			x.unlock()
+			x.mu.Lock()
+			continue
+		}
 		l.meter.enter(held, now)
 		p.held++
 		p.midway++
@@ -48,20 +59,15 @@ func (x *run) grant(p *peer, l *outLane, left, done int) (int, time.Duration) {
 		now = time.Now()
 		l.meter.enter(writing, now)
 	}
-	l.win.wrote(n)
+	if !taken {
+		l.win.force(l, n)
+	}
 	l.sent += n
 	l.slices = append(l.slices, mark{end: l.sent})
-	if l.pacer == nil && l.win.got == 0 {
+	if l.pacer == nil && l.win.fresh() {
 		return int(n), x.opening(p, n, now)
 	}
 	return int(n), l.pacer.slot(n, now)
-}
-
-// room reports whether n bytes more may go out on l. What the peer has read and not answered yet may be
-// nearly a step on each lane: if that filled the window, both ends would wait for ever.
-func (l *outLane) room(n int64) bool {
-	w := l.win
-	return w.room(n) || l.sent-l.got+n <= w.step+w.slice*5/4
 }
 
 // step is what the peer of l is asked for: an answer after so many bytes, 0 for after each chunk.
@@ -99,19 +105,21 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	best := time.Duration(math.MaxInt64)
 	n := 0
 	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
-		if s := l.slices[n]; s.at != 0 {
-			best = min(best, clock-s.at-l.win.rate.Time(got-s.end)) // what has come behind it took time
+		if s := l.slices[n]; s.at != 0 && !l.win.run.early(s.at) {
+			best = min(best, l.win.took(l.win.run.began+s.at, clock)-l.win.rate.Time(got-s.end)) // what has come behind it took time
 		}
 	}
 	l.slices = l.slices[n:]
 	if best < math.MaxInt64 {
-		l.meter.slice(best - min(l.win.least, best))
-		if l.win.least < math.MaxInt64 { // the first one is late by nothing, whatever it met
-			l.pacer.heard(max(best-l.win.least, 0), time.Now())
+		late, known := l.win.lateness(best)
+		l.meter.slice(late)
+		if known { // the first one is late by nothing, whatever it met
+			l.pacer.heard(late, time.Now())
 		}
 	}
-	l.win.answered(got-l.got, best)
+	more := got - l.got
 	l.got = got
+	l.win.reply(l, more, best)
 	l.landed(got)
 	return nil
 }

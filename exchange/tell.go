@@ -56,5 +56,5 @@ func (t *teller) chunk(n int, out []byte) []byte {
 
 // answer appends the answer that bytes were read to out.
 func (t *teller) answer(now time.Time, bytes int, out []byte) []byte {
-	return (&frame{kind: frameGot, number: bytes, index: int(now.Sub(t.start).Microseconds())}).appendTo(out)
+	return (&frame{kind: frameGot, number: bytes, index: int(now.Sub(t.start).Microseconds() % clockWrap)}).appendTo(out)
 }

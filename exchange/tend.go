@@ -35,15 +35,15 @@ func (x *run) tend(done <-chan struct{}) {
 		now := time.Now()
 		x.mu.Lock()
 		x.eachPeer(func(p *peer) { x.tendPeer(p, now) })
-		if now.Sub(watched) >= paceEvery {
+		if now.Sub(watched) >= paceEvery && !x.doubt.unsure {
 			watched = now
 			x.watch(now)
 		}
 		if last || now.Sub(looked) >= lookEvery {
 			looked = now
-			samples = x.observe(now, last, samples)
+			samples = x.trusted(x.observe(now, last, samples), now)
 		}
-		x.mu.Unlock()
+		x.unlock()
 		for _, s := range samples {
 			x.eng.cfg.Observe(s)
 		}
@@ -63,12 +63,15 @@ func (x *run) tendPeer(p *peer, now time.Time) {
 		x.eng.cfg.Log.Debug("more lanes", "peer", p.name, "exchange", x.part.ID, "lanes", n, "had", p.lanes)
 		x.staff(p, n)
 	}
-	if p.lanes > 1 || p.spare {
-		p.win.stuck = 0
+	if several := p.lanes > 1 || p.spare; several || p.win.mates() {
+		var stuck int64
 		for _, l := range p.outs {
-			p.win.stuck += l.stuck(now.Sub(x.start), p.patience())
+			stuck += l.stuck(now.Sub(x.start), p.patience())
 		}
-		p.cond.Broadcast()
+		p.win.holds(stuck)
+		if several {
+			p.cond.Broadcast()
+		}
 	}
 }
 

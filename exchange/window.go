@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -13,8 +14,12 @@ const maxWindow = 1 << 29
 
 const (
 	// leastSlice is the least that is written at once on a far path, in bytes: two packets of
-	// 1,240. A slice that filled its last packet by half only would cost a header for nothing.
+	// 1,240. A slice that filled its last packet by half only would cost a header for nothing, so it is
+	// two packets of another size where the connection knows it.
 	leastSlice = 2480
+	// minPacket and maxPacket are what a packet may be said to carry: QUIC's have 1,200 bytes at least (RFC 9000, §14), and
+	// the peer has its say.
+	minPacket, maxPacket = 1100, 8 << 10
 	// leastSlices is what a window holds at least. Of eight flows that begin together it is 64
 	// packets, which is what a slow link's queue has room for.
 	leastSlices = 4
@@ -58,14 +63,25 @@ const linkQueue = 64 * leastSlice
 // waits for a retransmission says nothing of queues. A window only ever holds back; congestion control
 // has its say in any case.
 //
-// Guarded by run.mu. The nil window bounds nothing.
+// All runs to a host share one: see tap.go. The nil window bounds nothing.
 type window struct {
+	mu       sync.Mutex    // guards everything below; taken under run.mu, and under windows.mu
+	taps     []*tap        // of the runs that use it
+	line     []*outLane    // that wait for room, where there are several
+	reserved int64         // bytes that were given to lanes and not written
+	virtual  int64         // what the run that was served last had been served
+	recent   time.Duration // time of the quickest slice since turned
+	turned   time.Time
+	clocked  bool
+	ref      time.Duration // times by two clocks are counted from this one, which was the first
+
 	slice     int64
 	limit     int64              // bytes, at least leastSlices
 	queue     int64              // bytes: leastQueue, or less where many share a queue
 	step      int64              // bytes after which the peer is to answer, beside the ends of chunks
 	sent, got int64              // bytes of chunks: written, and answered or given up
 	stuck     int64              // of what is between them, what losses hold: it is in no queue
+	small     int64              // the least slice
 	rate      netmap.BytesPerSec // of the path
 	base      time.Duration      // round trip of a slice without queues
 	least     time.Duration      // time of the quickest slice, by the clocks of both ends
@@ -83,7 +99,10 @@ func newWindow(p Path, lanes, chunk int) *window {
 	if !p.known() {
 		return nil
 	}
-	w := &window{least: math.MaxInt64, best: math.MaxInt64}
+	w := &window{least: math.MaxInt64, best: math.MaxInt64, recent: math.MaxInt64, small: leastSlice}
+	if p.Packet >= minPacket {
+		w.small = 2 * int64(min(p.Packet, maxPacket))
+	}
 	share := w.serve(lanes, p, chunk)
 	w.limit = max(share+w.slice, leastSlices*w.slice)
 	w.rate = p.capacity()
@@ -102,7 +121,7 @@ func (w *window) serve(lanes int, p Path, chunk int) (share int64) {
 		return 0
 	}
 	share = int64(min(p.share(lanes), maxWindow))
-	w.slice = min(max(share/max(sliceParts, laneParts*int64(lanes)), leastSlice), int64(chunk))
+	w.slice = min(max(share/max(sliceParts, laneParts*int64(lanes)), w.small), int64(chunk))
 	// An answer and its acknowledgement are 124 bytes on the wire, which is 5 % of a slice.
 	if w.step = w.slice; lanes == 1 {
 		w.step = w.slice * 5 / 2
@@ -115,7 +134,14 @@ func (w *window) serve(lanes int, p Path, chunk int) (share int64) {
 
 // room reports whether n bytes more may go out.
 func (w *window) room(n int64) bool {
-	if w == nil || w.sent == w.got || w.sent-w.got-w.stuck+n <= w.limit {
+	if w == nil || w.sent+w.reserved == w.got {
+		return true
+	}
+	under := w.sent + w.reserved - w.got - w.stuck
+	for _, l := range w.line {
+		under -= l.turn.silent
+	}
+	if under+n <= w.limit {
 		return true
 	}
 	w.pressed = true
@@ -147,9 +173,6 @@ func (w *window) answered(n int64, took time.Duration) {
 		w.round, w.best, w.pressed = w.sent+max(0, w.limit-before), math.MaxInt64, false
 	}
 }
-
-// gone notes that n bytes will not be answered: their stream has ended.
-func (w *window) gone(n int64) { w.answered(n, math.MaxInt64) }
 
 // adjust ends a round. The bounds are parts of what comes between two answers, and leastQueue at least.
 func (w *window) adjust() {

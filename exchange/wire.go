@@ -42,8 +42,8 @@ import (
 //	end       0x14                     of the answer to ask
 //	got       0x16 · bytes · clock     of the stream's chunks that were read, in all:
 //	                                   after each chunk, and while one takes long; clock is
-//	                                   the reader's, in µs, the same on all streams of the
-//	                                   exchange between two hosts
+//	                                   the reader's, in µs modulo 2³¹, the same on all streams
+//	                                   between two hosts
 //	taken     0x19 · host · block number · first · count     the opener need not deliver these
 //	stands    0x18 · bytes · rate · usual     left for the site, bytes; bytes a second now and before
 //	complete  0x15                     the part that runs here is complete: all is done and seen

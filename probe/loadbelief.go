@@ -37,7 +37,7 @@ func (r *recorder) linkOf(site string, way func(peer string) (from, to string)) 
 }
 
 // linkFell takes the keeper's word that the link to a site has fallen. It is believed where this host's own lanes
-// to it were pressed just now.
+// to it were pressed just now, and where a train has said more than that.
 func (p *Prober) linkFell(w word, pressed bool, now time.Time) {
 	var peers []string
 	for _, q := range p.cfg.Peers() {
@@ -49,9 +49,7 @@ func (p *Prober) linkFell(w word, pressed bool, now time.Time) {
 		return // no site of members, or no rate: from a keeper that has gone wrong
 	}
 	before := p.rec.bears(w.site, w.rate, now)
-	if pressed {
-		p.rec.carries(peers, w.rate, before, now)
-	}
+	p.rec.carries(w.site, peers, w.rate, before, pressed, now)
 }
 
 // pressed notes that lanes to peer, of another site, are held back by the network, and returns what the pair is
@@ -81,6 +79,19 @@ func (r *recorder) bears(site string, rate netmap.BytesPerSec, now time.Time) (b
 // sameWord is up to how far a belief may lie off what a keeper said to stand on it.
 const sameWord = 0.01
 
+// A lowering is that trains have found the link of a pair slower.
+type lowering struct {
+	at   time.Time // zero: they have not
+	from float64   // what was believed before
+}
+
+// lower notes that trains have found the link of a pair, of which line was believed, slower.
+func (p *pair) lower(line, rate float64, now time.Time) {
+	if rate < line {
+		p.lowered = lowering{now, line}
+	}
+}
+
 // A floor is what a link carries at least.
 type floor struct {
 	rate float64
@@ -96,8 +107,11 @@ func (r *recorder) under(site string, rate float64, now time.Time) bool {
 
 // carries takes what a link carries, which has fallen, for what it has of all pairs over it whose lanes the
 // network has limited lately, and of those that the link limited as well before. word is what the keeper said last, 0 if
-// nothing: who believed that believes more of the same keeper.
-func (r *recorder) carries(peers []string, rate netmap.BytesPerSec, word float64, now time.Time) {
+// nothing: who believed that believes more of the same keeper. All that holds where lanes of this host were pressed just now.
+//
+// Where not it is taken for pairs that trains have found fallen by more, in the last seconds: packets of the exchange came
+// between those of the trains, which have read their own part of the link. What arrives the link carries.
+func (r *recorder) carries(site string, peers []string, rate netmap.BytesPerSec, word float64, pressed bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := 0.0 // what the link carried
@@ -114,6 +128,14 @@ func (r *recorder) carries(peers []string, rate netmap.BytesPerSec, word float64
 	for _, peer := range slices.Sorted(maps.Keys(lines)) {
 		p, line := r.pairs[peer], lines[peer]
 		fell := float64(rate) < line && apart(float64(rate), line) > outdated
+		if now.Sub(p.lowered.at) <= newsAge && float64(rate) < p.lowered.from && r.under(site, line, now) {
+			p.out.line = rateFilter{}
+			r.corroborated(peer, p, finding{line: rate, e: netmap.Estimate{Spread: loneSpread}})
+			continue
+		}
+		if !pressed {
+			continue
+		}
 		if word > 0 && float64(rate) > word && apart(line, word) < sameWord {
 			p.out.line = rateFilter{}
 			fell = true

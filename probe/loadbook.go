@@ -11,6 +11,7 @@ type loadBook struct {
 	in   map[string]*arrivals    // by site that it comes from
 	out  map[outgoing]*pressures // by where it goes, and who sends
 	told map[string]*hearsay     // by site: what arrives there
+	dips map[string]time.Time    // by site: when far less was last found to arrive from there
 }
 
 // An outgoing is a host of this site and a site that it sends to.
@@ -99,6 +100,16 @@ func (b *loadBook) hear(site string, d dip, now time.Time) {
 	}
 }
 
+// dipped notes that far less arrives from site.
+func (b *loadBook) dipped(site string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dips == nil || len(b.dips) > maxTellers {
+		b.dips = make(map[string]time.Time)
+	}
+	b.dips[site] = now
+}
+
 // open reports whether there is something to judge of the link to site: its end has told of a fall, and
 // this site's hosts have not just heard of it.
 func (b *loadBook) open(site string, now time.Time) bool {
@@ -108,10 +119,17 @@ func (b *loadBook) open(site string, now time.Time) bool {
 	return h != nil && now.Sub(h.at) <= hearAge && now.Sub(h.said) >= loadSaid
 }
 
-// verdict returns the rate to which the link to site has fallen, if it is believed to carry line, and
-// both ends say so, or what it carries more than was said of late; the hosts of this site are then to be told. All are
-// user bytes a second.
-func (b *loadBook) verdict(site string, line float64, now time.Time) (rate float64, ok bool) {
+// A known is what a keeper knows of a link to another site, beside what it has been told.
+type known struct {
+	line  float64                 // what it is believed to carry, user bytes a second
+	alone bool                    // this site has one host
+	back  func(rate float64) bool // whether the link from there has fallen to about a rate, by the map
+}
+
+// verdict returns the rate to which the link to site has fallen, if both ends say so, or what it carries more than was said of late, in
+// user bytes a second; the hosts of this site are then to be told. Where less arrives from there, too, and the map knows of that, half
+// of the queue is enough. One host of several whose lanes stand in a queue may have one of its own: then it must be most of what arrives.
+func (b *loadBook) verdict(site string, link known, now time.Time) (rate float64, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.told[site]
@@ -119,11 +137,18 @@ func (b *loadBook) verdict(site string, line float64, now time.Time) (rate float
 		return 0, false
 	}
 	more := now.Sub(h.said) <= followAge && h.rate > (1+loadMore)*h.spoke
-	fell, need := h.rate < loadFallen*line, loadPressed
-	if !h.steady || !fell {
+	fell, need := h.rate < loadFallen*link.line, loadPressed
+	if !fell && !more {
+		return 0, false
+	}
+	pressed, hosts := b.pressed(site, h.rate, link.line, now)
+	if !h.steady || !fell || hosts < 2 && !link.alone {
 		need = loadPressedMost
 	}
-	if !fell && !more || b.pressed(site, h.rate, line, now) < need {
+	if fell && pressed < need && now.Sub(b.dips[site]) <= followAge && link.back(h.rate) {
+		need /= 2
+	}
+	if pressed < need {
 		return 0, false
 	}
 	h.said, h.spoke = now, h.rate
@@ -131,9 +156,9 @@ func (b *loadBook) verdict(site string, line float64, now time.Time) (rate float
 }
 
 // pressed returns which share of a link to site that carries rate, and is believed to carry line, was full in the last
-// second: what hosts have sent there that stood in its queue. A second in which more was sent counts for no
+// second: what hosts have sent there that stood in its queue; and how many hosts have. A second in which more was sent counts for no
 // more, as it was another link then. The caller holds the lock.
-func (b *loadBook) pressed(site string, rate, line float64, now time.Time) float64 {
+func (b *loadBook) pressed(site string, rate, line float64, now time.Time) (full float64, hosts int) {
 	var sent [loadParts]float64
 	for o, p := range b.out {
 		if binAt(now)-p.head > loadBins {
@@ -144,13 +169,18 @@ func (b *loadBook) pressed(site string, rate, line float64, now time.Time) float
 			continue
 		}
 		p.forward(binAt(now))
+		some := false
 		for i := range sent {
-			sent[i] += p.mean(p.head+1-loadLate-int64(i), 1)
+			rate := p.mean(p.head+1-loadLate-int64(i), 1)
+			sent[i] += rate
+			some = some || rate > 0
+		}
+		if some {
+			hosts++
 		}
 	}
-	full := 0.0
 	for _, s := range sent {
 		full += min(s/rate, 1) / loadParts
 	}
-	return full
+	return full, hosts
 }

@@ -114,21 +114,24 @@ func TestBothEndsSayFallen(t *testing.T) {
 		told    time.Duration // ago
 		narrow  bool          // the hosts' pairs get half of the link
 		uneven  bool          // what arrives
+		alone   bool          // the site has one host
 		want    bool
 	}{
-		{"both", line / 4, 0, []float64{60e3, 60e3}, 0, false, false, true},
-		{"one host sends all", line / 4, 0, []float64{150e3}, 0, false, false, true},
-		{"a half of it", line / 4, 0, []float64{40e3, 40e3}, 0, false, false, true},
-		{"queues alone", 0, 0, []float64{200e3, 200e3}, 0, false, false, false},
-		{"arrivals alone", line / 4, 0, nil, 0, false, false, false},
-		{"little less arrives", 0.7 * line, 0, []float64{200e3, 200e3}, 0, false, false, false},
-		{"most of it had no queue", line / 4, 0, []float64{15e3, 15e3}, 0, false, false, false},
-		{"the queues of slow ports", line / 4, 0, []float64{75e3, 75e3}, 0, true, false, false},
-		{"arrivals of long ago", line / 4, 2 * hearAge, []float64{75e3, 75e3}, 0, false, false, false},
-		{"queues of long ago", line / 4, 0, []float64{75e3, 75e3}, 5 * time.Second, false, false, false},
-		{"queues before it", line / 4, 0, []float64{600e3}, 1100 * time.Millisecond, false, false, false},
-		{"now more, now less arrives, a third with a queue", line / 4, 0, []float64{50e3}, 0, false, true, false},
-		{"now more, now less arrives, all with a queue", line / 4, 0, []float64{75e3, 75e3}, 0, false, true, true},
+		{"both", line / 4, 0, []float64{60e3, 60e3}, 0, false, false, false, true},
+		{"one host sends all", line / 4, 0, []float64{150e3}, 0, false, false, false, true},
+		{"a half of it", line / 4, 0, []float64{40e3, 40e3}, 0, false, false, false, true},
+		{"a half of it, one host of several", line / 4, 0, []float64{60e3}, 0, false, false, false, false},
+		{"a half of it, the only host", line / 4, 0, []float64{60e3}, 0, false, false, true, true},
+		{"queues alone", 0, 0, []float64{200e3, 200e3}, 0, false, false, false, false},
+		{"arrivals alone", line / 4, 0, nil, 0, false, false, false, false},
+		{"little less arrives", 0.7 * line, 0, []float64{200e3, 200e3}, 0, false, false, false, false},
+		{"most of it had no queue", line / 4, 0, []float64{15e3, 15e3}, 0, false, false, false, false},
+		{"the queues of slow ports", line / 4, 0, []float64{75e3, 75e3}, 0, true, false, false, false},
+		{"arrivals of long ago", line / 4, 2 * hearAge, []float64{75e3, 75e3}, 0, false, false, false, false},
+		{"queues of long ago", line / 4, 0, []float64{75e3, 75e3}, 5 * time.Second, false, false, false, false},
+		{"queues before it", line / 4, 0, []float64{600e3}, 1100 * time.Millisecond, false, false, false, false},
+		{"now more, now less arrives, a third with a queue", line / 4, 0, []float64{50e3}, 0, false, true, false, false},
+		{"now more, now less arrives, all with a queue", line / 4, 0, []float64{75e3, 75e3}, 0, false, true, false, true},
 	} {
 		var b loadBook
 		if tc.arrives > 0 {
@@ -143,7 +146,7 @@ func TestBothEndsSayFallen(t *testing.T) {
 				b.take(fmt.Sprint(i), l, now.Add(at))
 			}
 		}
-		rate, ok := b.verdict("b", line, now)
+		rate, ok := b.verdict("b", known{line, tc.alone, notBack}, now)
 		if ok != tc.want || ok && rate != tc.arrives {
 			t.Errorf("%s: %.0f, %v, want %v", tc.name, rate, ok, tc.want)
 		}
@@ -193,7 +196,7 @@ func TestMoreArrives(t *testing.T) {
 			want       bool
 		}{{0.75 * after, full, true}, {0.76 * after, 0.75 * after, false}, {after, 0.75 * after, true}, {3 * after, after, false}} {
 			book.hear("b", dip{step.rate, true}, now)
-			if rate, ok := book.verdict("b", step.line, now); ok != step.want || ok && rate != step.rate {
+			if rate, ok := book.verdict("b", known{step.line, false, notBack}, now); ok != step.want || ok && rate != step.rate {
 				t.Fatalf("seed %d: %.0f of a link of %.0f is %v, want %v", seed, step.rate, step.line, ok, step.want)
 			}
 		}
@@ -207,8 +210,9 @@ func TestBookIsBounded(t *testing.T) {
 	for i := range 2 * maxTellers {
 		b.take(fmt.Sprint(i), load{Site: fmt.Sprint(i), Bytes: 1, Pressed: 1, Span: time.Second}, now)
 		b.hear(fmt.Sprint(i), dip{1, true}, now)
+		b.dipped(fmt.Sprint(i), now)
 	}
-	if len(b.in) > maxTellers+1 || len(b.out) > maxTellers+1 || len(b.told) > maxTellers+1 {
+	if len(b.dips) > maxTellers+1 || len(b.in) > maxTellers+1 || len(b.out) > maxTellers+1 || len(b.told) > maxTellers+1 {
 		t.Errorf("%d, %d and %d sites are remembered, want %d at most", len(b.in), len(b.out), len(b.told), maxTellers)
 	}
 }
@@ -356,7 +360,7 @@ func TestNoRiseInAFall(t *testing.T) {
 	now := time.Now()
 	r.bears("b", 2*netmap.Mbps, now)
 	r.pressed("b0", now)
-	r.carries([]string{"b0", "b1"}, 2*netmap.Mbps, 0, now)
+	r.carries("b", []string{"b0", "b1"}, 2*netmap.Mbps, 0, true, now)
 	for _, old := range []bool{false, true} {
 		if old {
 			r.floors["b"] = floor{float64(2 * netmap.Mbps), now.Add(-2 * newsAge)}

@@ -159,7 +159,12 @@ func (p *Prober) judgeLink(site string, now time.Time) {
 	if !p.book.open(site, now) {
 		return
 	}
-	if rate, ok := p.book.verdict(site, p.rec.linkTo(site), now); ok {
+	link := known{
+		line:  p.rec.linkTo(site),
+		alone: !slices.ContainsFunc(p.cfg.Peers(), func(q Peer) bool { return q.site() == p.cfg.Self.site() }),
+		back:  func(rate float64) bool { return p.rec.fallenBack(site, rate, now) },
+	}
+	if rate, ok := p.book.verdict(site, link, now); ok {
 		p.cfg.Log.Debug("a link has fallen during an exchange", "to", site, "mbps", netmap.BytesPerSec(rate).Mbps())
 		p.words.say(word{site, netmap.BytesPerSec(rate)})
 	}
@@ -191,6 +196,7 @@ func (p *Prober) tells(ctx context.Context) error {
 				continue
 			}
 			dips[site] = d
+			p.book.dipped(site, now)
 			if !ok || d.rate < (1-loadAlike)*last.rate {
 				last.since = now
 			}

@@ -41,6 +41,7 @@ type pair struct {
 	last     netmap.Estimate // as recorded here
 	trained  time.Time       // when the last train to the peer was read; zero before the first
 	unread   *bulkResult     // the last bulk probe, where a train is to say what it means
+	lowered  lowering        // the last time that trains, of this host or of others, have found it slower
 	used     time.Time       // when a lane of an exchange was last seen that the network limits
 }
 

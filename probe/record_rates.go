@@ -24,6 +24,7 @@ func (r *recorder) trains(peer, site string, res result) (again bool) {
 	changed := p.out.train(rate, res.Spread) || witnessed && p.out.train(rate, res.Spread)
 	line, _ := p.out.line.value()
 	if changed || before > 0 && apart(line, before) > otherRate {
+		p.lower(before, rate, now)
 		p.out.linkChanged()
 		if !r.confirms(site, rate, now) {
 			r.shifted(site, rate, now)

@@ -147,6 +147,7 @@ func (r *recorder) hear(mates []string, site string, peers []string, now time.Ti
 			}
 		case !p.last.Measured.Before(news.e.Measured): // this host has looked since
 		case r.fallen(site, now) && now.Sub(p.used) <= newsAge:
+			p.lower(line, float64(news.line), now)
 			r.corroborated(peer, p, news)
 			from[r.cfg.Self.Name], to[peer] = true, true
 		default:
@@ -186,13 +187,8 @@ func (r *recorder) mirrored(mates []string, site string, peers []string, now tim
 	if len(fs) == 0 || fs[0].line <= 0 {
 		return ""
 	}
-	news, senders := fs[0], make(map[string]bool)
-	for _, f := range fs {
-		if apart(float64(f.line), float64(news.line)) <= sameRate {
-			senders[f.from] = true
-		}
-	}
-	if len(senders) < min(2, len(peers)) {
+	news := fs[0]
+	if !agreed(fs, float64(news.line), len(peers)) {
 		return ""
 	}
 	place, _ := slices.BinarySearch(slices.Sorted(slices.Values(mates)), r.cfg.Self.Name) // mates begin with different peers
@@ -214,4 +210,31 @@ func (r *recorder) mirrored(mates []string, site string, peers []string, now tim
 		r.heard[site] = news
 	}
 	return suspect
+}
+
+// agreed reports whether two hosts, or the only one of a site, have found about rate.
+func agreed(fs []finding, rate float64, hosts int) bool {
+	senders := make(map[string]bool)
+	for _, f := range fs {
+		if apart(float64(f.line), rate) <= sameRate {
+			senders[f.from] = true
+		}
+	}
+	return len(senders) >= min(2, hosts)
+}
+
+// fallenBack reports whether hosts of site have just found that the link from there to this host's site carries about rate.
+func (r *recorder) fallenBack(site string, rate float64, now time.Time) bool {
+	var there, here []string
+	for _, q := range append(slices.Clone(r.cfg.Peers()), r.cfg.Self) {
+		switch q.site() {
+		case site:
+			there = append(there, q.Name)
+		case r.cfg.Self.site():
+			here = append(here, q.Name)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(there) > 0 && agreed(r.findings(there, here, now), rate, len(there))
 }

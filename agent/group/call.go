@@ -146,11 +146,12 @@ func (r *Rank) start(c Call, alone bool) (*Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := r.begin(own, &ready, alone)
+	o, then, err := r.begin(own, &ready, alone)
 	if err != nil {
 		return nil, err
 	}
 	r.m.say(ready)
+	then()
 	return &Operation{r, o}, nil
 }
 

@@ -28,8 +28,10 @@ type coordinator struct {
 	left   map[int]string  // ranks that have left, and why they had to
 	ops    map[uint64]*pending
 	failed *Failure
-	late   bool // no host can attach any more
+	late   bool     // no host can attach any more
+	names  [32]byte // digest of the roster
 	parked []parked
+	recent recent
 }
 
 // A coordEvent is a new conn of a host (first), a message from it, its end (err), or a plan.
@@ -40,6 +42,7 @@ type coordEvent struct {
 	m       message
 	err     error
 	planned *plannedOp
+	stale   []uint64 // standing plans that the planner would not make again
 }
 
 func newCoordinator(g *Groups, formed message) *coordinator {
@@ -48,6 +51,7 @@ func newCoordinator(g *Groups, formed message) *coordinator {
 		events: make(chan coordEvent), ended: make(chan struct{}),
 		boxes: make(map[string]*outbox), gone: make(map[string]bool),
 		left: make(map[int]string), ops: make(map[uint64]*pending),
+		names: namesOf(formed.Hosts),
 	}
 }
 
@@ -113,12 +117,16 @@ func (c *coordinator) run() {
 	c.early = nil
 	deadline := time.NewTimer(attachTimeout)
 	defer deadline.Stop()
+	reviews := time.NewTicker(reviewPause)
+	defer reviews.Stop()
 	for !c.finished() {
 		select {
 		case e := <-c.events:
 			c.handle(ctx, e)
 		case <-deadline.C:
 			c.attachDeadline()
+		case <-reviews.C:
+			c.review(ctx)
 		case <-ctx.Done():
 			c.fail(stopped(c.g.cfg.Self))
 			return
@@ -176,6 +184,8 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		c.unpark(e.host)
 	case c.failed != nil:
 		// The group is over, whatever they say.
+	case e.stale != nil:
+		c.recent.reviewed(c, e.stale)
 	case e.planned != nil:
 		c.planned(e.planned)
 	case c.boxes[e.host] == nil || c.boxes[e.host].c != e.conn:

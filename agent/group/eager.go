@@ -178,8 +178,14 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 		m.sendItems(e, seq, fresh, m.led)
 	}
 	o := m.ops[seq]
-	if len(e.items) < len(m.roster) || o == nil || o.running || m.ctx.Err() != nil {
+	if len(e.items) < len(m.roster) || o == nil || o.running && o.early == nil || m.ctx.Err() != nil {
 		return func() {}
+	}
+	if o.early != nil { // by the plan of a broadcast that was large
+		whole := *e
+		o.early.small = &whole
+		begun := m.sureLocked(o)
+		return func() { begun.word <- message{Kind: kindItems} }
 	}
 	o.running, o.inputs = true, nil
 	whole := *e

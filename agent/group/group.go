@@ -32,6 +32,8 @@ type Finished struct {
 	// Elapsed is the time from the instant at which all hosts begin to the completion of the
 	// last, by the coordinator's clock: news of it less their one-way latency.
 	Elapsed time.Duration
+	// Spread is how long before the last host the first one has begun, if that was not by the coordinator's word.
+	Spread time.Duration
 }
 
 // A Request asks for the plan of one collective over hosts.
@@ -87,6 +89,8 @@ type Exchange struct {
 	// Layout returns where a block that starts here lies in Send, or one that ends here in
 	// Results, in block order. Blocks index Hosts.
 	Layout func(b plan.Block) []Segment
+	// Sure is closed when it is known that all hosts begin; nil: it is.
+	Sure <-chan struct{}
 	// Watch hands over a function that tells how many bytes have arrived and how many
 	// will. It is called at most once, before the first byte.
 	Watch func(progress func() (done, total int64))
@@ -106,6 +110,12 @@ type Config struct {
 	Finished func(Finished)
 	// Run carries out this host's part.
 	Run func(ctx context.Context, x Exchange) (Transferred, error)
+	// Restamp returns a copy of a part that is of operation seq of a group, and Refuse has the host turn away what comes for a
+	// part that will not run here. Nil: no host begins before the coordinator's word, see standing.go.
+	Restamp func(part []byte, id ID, seq uint64) ([]byte, error)
+	Refuse  func(id ID, seq uint64)
+	// Stands reports whether Plan would give a plan of before. Nil: that is found out when it is asked for.
+	Stands func(r Request) bool
 	// Alloc makes room for a result of operation seq of a group, or for what is sent.
 	Alloc func(id ID, seq uint64, bytes int64) (Buffer, error)
 	// Tree says how small operations of a group over hosts, in the order of their lowest rank,
@@ -130,6 +140,7 @@ type Groups struct {
 	dir   directory
 	hurry hurry
 	turns turns
+	shelf shelf
 	ctx   context.Context // ends with Run
 	stop  context.CancelFunc
 	tasks sync.WaitGroup

@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,13 @@ type fabric struct {
 	asked []Request                 // of plans
 	stops map[string]func()         // ends the Run of a host
 	tree  func(hosts []string) Tree // nil: none
+
+	age      byte                   // of the map: plans of another age differ
+	stands   byte                   // the age whose plans the planner would make again
+	begun    map[string]int         // hosts that have begun each part
+	fail     func(x Exchange) error // of a run; nil: none does
+	refused  int                    // attempts that hosts turned away
+	foreseen int                    // exchanges that ended well and had begun before the coordinator's word
 }
 
 // A meeting gathers the buffers of one exchange until all hosts are there.
@@ -99,7 +107,7 @@ func (h *half) Abort() {
 }
 
 func newFabric(t *testing.T, names ...string) (*fabric, func()) {
-	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, mute: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}, stops: map[string]func(){}}
+	f := &fabric{t: t, hosts: map[string]*Groups{}, cut: map[string]bool{}, mute: map[string]bool{}, open: map[string][]*half{}, runs: map[string]*meeting{}, begun: map[string]int{}, stops: map[string]func(){}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, name := range names {
@@ -115,6 +123,17 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 					return Tree{}
 				}
 				return f.tree(hosts)
+			},
+			Restamp: f.restamp,
+			Refuse: func(ID, uint64) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.refused++
+			},
+			Stands: func(Request) bool {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return f.age == f.stands
 			},
 		})
 	}
@@ -171,15 +190,25 @@ func (f *fabric) kill(host string) {
 func (f *fabric) plan(_ context.Context, r Request) ([][]byte, Planned, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r)
+	age := f.age
 	f.mu.Unlock()
 	if r.Algorithm == "broken" || string(r.Plan) == "broken" {
 		return nil, Planned{}, errors.New("no such algorithm")
 	}
 	parts := make([][]byte, len(r.Hosts))
 	for i := range parts {
-		parts[i] = fmt.Append(nil, r.Group, r.Seq, r.Collective)
+		parts[i] = append(stamp(r.Group, r.Seq), age)
+		parts[i] = append(parts[i], r.Collective...)
 	}
 	return parts, Planned{Algorithm: "test", Cost: time.Millisecond, Given: r.Plan != nil}, nil
+}
+
+// stamp is what the parts of an operation begin with.
+func stamp(id ID, seq uint64) []byte { return binary.BigEndian.AppendUint64(bytes.Clone(id[:]), seq) }
+
+func (f *fabric) restamp(part []byte, id ID, seq uint64) ([]byte, error) {
+	head := stamp(id, seq)
+	return append(head, part[len(head):]...), nil
 }
 
 // cut returns the pieces of bufs, which count as one behind the other, in order.
@@ -217,12 +246,20 @@ func (f *fabric) carry(b plan.Block, src, dst Exchange) {
 
 func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred, error) {
 	f.mu.Lock()
+	if f.fail != nil {
+		if err := f.fail(x); err != nil {
+			f.begun[string(x.Part)]++
+			f.mu.Unlock()
+			return Transferred{}, err
+		}
+	}
 	m := f.runs[string(x.Part)]
 	if m == nil {
 		m = &meeting{bufs: map[string]Exchange{}, ready: make(chan struct{})}
 		f.runs[string(x.Part)] = m
 	}
 	m.bufs[name] = x
+	f.begun[string(x.Part)]++
 	if len(m.bufs) == len(x.Hosts) {
 		for d, to := range x.Hosts {
 			for o, h := range x.Hosts {
@@ -236,11 +273,17 @@ func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred,
 			}
 		}
 		close(m.ready)
+		if x.Sure != nil {
+			f.foreseen++
+		}
 	}
 	f.mu.Unlock()
 	select {
 	case <-m.ready:
 	case <-ctx.Done():
+		f.mu.Lock()
+		delete(m.bufs, name)
+		f.mu.Unlock()
 		return Transferred{}, context.Cause(ctx)
 	}
 	select {

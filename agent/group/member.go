@@ -2,13 +2,10 @@ package group
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // A member is this host's share in one group: its local ranks, what they want, and
@@ -29,6 +26,7 @@ type member struct {
 	// Small operations; see tree.go.
 	tree         *Tree         // nil where there is none
 	at           []int         // host of each rank
+	names        [32]byte      // digest of the roster
 	self         int           // this host
 	own          []int         // ranks of this host
 	siteRanks    map[int][]int // by leader
@@ -51,6 +49,7 @@ type op struct {
 	seq      uint64
 	inputs   map[int]contribution
 	running  bool          // execute has it: inputs are in use until finished
+	early    *early        // it runs by a plan of before, and the coordinator has not spoken; nil otherwise
 	finished chan struct{} // closed when result or err is set
 	result   *result
 	err      error
@@ -100,6 +99,7 @@ func newMember(g *Groups, job string, formed message) *member {
 		local:   make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
 	}
 	m.grow(formed.Tree)
+	m.names = namesOf(m.roster)
 	return m
 }
 
@@ -182,6 +182,10 @@ func (m *member) read(c conn) {
 			m.sendPlan(msg)
 		case msg.Kind == kindStart:
 			m.start(msg)
+		case msg.Kind == kindGo:
+			m.goOn(msg)
+		case msg.Kind == kindRecall:
+			m.g.shelf.recall(m.roster[0], msg.Begun)
 		case msg.Kind == kindItems:
 			if err := m.items(msg.Host, &msg); err != nil {
 				m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
@@ -262,117 +266,12 @@ func (m *member) sendPlan(msg message) {
 	m.say(message{Kind: kindPlan, Seq: msg.Seq, Rank: msg.Rank, Part: given})
 }
 
-// start begins the operation for which all ranks are ready.
-func (m *member) start(msg message) {
-	m.mu.Lock()
-	o := m.ops[msg.Seq]
-	if o != nil && len(o.inputs) != m.here() && !o.running {
-		o = nil
-	}
-	if o != nil {
-		if o.running || m.ctx.Err() != nil {
-			m.mu.Unlock()
-			return
-		}
-		o.running = true
-		m.settleLocked(msg.Seq)
-	}
-	m.mu.Unlock()
-	if o == nil {
-		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that not all ranks here asked for"})
-		return
-	}
-	m.launch(o, func() { m.execute(o, msg) })
-}
-
-// launch has f complete o in a goroutine of its own.
-func (m *member) launch(o *op, f func()) {
-	if !m.g.start(f) {
-		o.err = ErrClosed
-		close(o.finished)
-		m.fail(stopped(m.g.cfg.Self))
-	}
-}
-
 // say queues a message to the coordinator.
 func (m *member) say(msg message) {
 	select {
 	case m.box <- msg:
 	case <-m.ctx.Done():
 	}
-}
-
-// execute runs this host's part of the operation and completes it.
-func (m *member) execute(o *op, msg message) {
-	// The coordinator started its clock when the last rank was ready: planning and the
-	// way of the start message belong to the operation.
-	if msg.Info == nil {
-		msg.Info = &Planned{}
-	}
-	begun := time.Now().Add(-msg.Info.Cost - m.g.cfg.Latency(m.roster[0]))
-	res, err := m.exchange(o, msg)
-	if err == nil {
-		res.elapsed = time.Since(begun)
-		m.say(message{Kind: kindDone, Seq: o.seq})
-	} else if m.ctx.Err() == nil {
-		msg := message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()}
-		var input *inputError
-		if errors.As(err, &input) {
-			msg = message{Kind: kindLost, Rank: input.rank, Cause: err.Error(), Failure: &Failure{Kind: RankFailed}}
-		}
-		m.say(msg)
-		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
-	}
-	if cause := context.Cause(m.ctx); err != nil && cause != nil {
-		err = cause
-	}
-	m.mu.Lock()
-	o.result, o.err = res, err
-	m.mu.Unlock()
-	close(o.finished)
-}
-
-func (m *member) exchange(o *op, msg message) (*result, error) {
-	m.mu.Lock()
-	inputs := o.inputs
-	o.inputs = nil
-	m.mu.Unlock()
-	if msg.Collective == Barrier { // that all have come is all that there is to it
-		res := &result{views: make(map[int]view), info: *msg.Info}
-		for rank := range inputs {
-			res.views[rank] = view{}
-		}
-		return res, nil
-	}
-	var r *room
-	var err error
-	if msg.Collective == plan.Alltoall {
-		r, err = m.alltoallRoom(o.seq, msg.Rows, inputs)
-	} else {
-		r, err = m.allgatherRoom(o.seq, msg.Sizes, inputs)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if msg.Hold > 0 {
-		select { // while the others hear of the start: see coordinator.holds
-		case <-time.After(min(msg.Hold, maxHold)):
-		case <-m.ctx.Done():
-			r.release()
-			return nil, context.Cause(m.ctx)
-		}
-	}
-	send, results := r.memory()
-	t, err := m.g.cfg.Run(m.ctx, Exchange{
-		Part: msg.Part, Hosts: m.hosts, Send: send, Results: results, Layout: r.layout,
-		Watch: func(progress func() (done, total int64)) { o.progress.Store(&progress) },
-	})
-	if err != nil {
-		r.release()
-		return nil, err
-	}
-	r.sent()
-	return &result{views: r.views, bufs: r.results, info: *msg.Info, transfer: t}, nil
 }
 
 func (m *member) busy() bool {
@@ -385,7 +284,7 @@ func (m *member) busy() bool {
 // ranks, which may be long in coming.
 func (m *member) runningLocked() bool {
 	for _, o := range m.ops {
-		if o.running && !o.over() {
+		if o.running && !o.over() && !o.early.stalls() {
 			return true
 		}
 	}

@@ -57,7 +57,12 @@ type message struct {
 	Failure    *Failure        `json:"failure,omitempty"`
 	Cause      string          `json:"cause,omitempty"`
 
-	Hold time.Duration `json:"hold,omitempty"` // start: nanoseconds to wait before the first byte
+	Hold time.Duration `json:"hold,omitempty"` // start: nanoseconds to wait before the first byte; go: since the last rank's call
+
+	// Standing plans, see standing.go.
+	Keep     bool   `json:"keep,omitempty"`     // ready: the host can keep a plan of this call
+	Begun    uint64 `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
+	Standing uint64 `json:"standing,omitempty"` // start: the plan's number, 0 if it is not to be kept
 
 	Part []byte `json:"-"` // start: the host's part; plan: the plan; items: see items.go
 	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
@@ -72,7 +77,7 @@ const (
 	kindRefused  kind = "refused"  // directory → host: Failure
 
 	kindAttach kind = "attach" // member → coordinator: Group
-	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Algorithm, Options, Plan, Rows
+	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Algorithm, Options, Plan, Rows, Keep, Begun
 	kindPlan   kind = "plan"   // member → coordinator: Seq, Rank, Part, as fetched
 	kindDone   kind = "done"   // member → coordinator: Seq
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
@@ -80,7 +85,9 @@ const (
 	kindLeft   kind = "left"   // member → coordinator: Rank; Cause if it had to
 	kindBeat   kind = "beat"   // both ways: still here
 	kindFetch  kind = "fetch"  // coordinator → member: Seq, Rank
-	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows
+	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows, Begun, Standing
+	kindGo     kind = "go"     // coordinator → member: Seq, Info, Hold, Begun
+	kindRecall kind = "recall" // coordinator → member: Begun, which stands no longer
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 
 	kindPeer  kind = "peer"  // member → member, first: Group

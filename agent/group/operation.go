@@ -14,6 +14,8 @@ type plannedOp struct {
 	seq     uint64
 	parts   [][]byte
 	columns [][]byte // alltoall: by host, what its ranks get from each rank
+	number  uint64   // of the plan, if it may be kept
+	request Request  // that it was made for, likewise
 	info    Planned
 	err     error
 }
@@ -31,10 +33,14 @@ type pending struct {
 	begun   time.Time       // when all hosts begin; zero before it is planned
 	last    time.Duration   // from begun to the latest completion that has been told of
 	info    Planned
+	standing
 }
 
 func newPending() *pending {
-	return &pending{ready: make(map[int]message), given: -1, even: -1, fetch: -1, done: make(map[string]bool)}
+	return &pending{
+		ready: make(map[int]message), given: -1, even: -1, fetch: -1, done: make(map[string]bool),
+		standing: standing{with: make(map[string]uint64), called: make(map[string]time.Time)},
+	}
 }
 
 // ready takes what a rank wants of its next operation. The last rank starts it.
@@ -57,6 +63,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 		return
 	}
 	op.ready[m.Rank] = m
+	c.foreseen(op, host, &m)
 	if m.Eager {
 		op.eager++
 	}
@@ -82,6 +89,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	case m.Collective == Barrier:
 		c.planned(&plannedOp{seq: m.Seq, parts: make([][]byte, len(c.hosts)), info: Planned{Algorithm: string(Barrier)}})
 	case op.given < 0:
+		c.goOn(m.Seq, op)
 		c.plan(ctx, m.Seq, op, nil)
 	default:
 		c.fetchPlan(m.Seq, op)
@@ -164,6 +172,7 @@ func (c *coordinator) plan(ctx context.Context, seq uint64, op *pending, given [
 			req.Sizes[at[r]] += m.Size
 		}
 	}
+	keep, all := op.keep == len(c.roster), op.kind
 	c.g.start(func() {
 		p := &plannedOp{seq: seq}
 		if rows != nil {
@@ -172,6 +181,12 @@ func (c *coordinator) plan(ctx context.Context, seq uint64, op *pending, given [
 		if p.err == nil {
 			p.parts, p.info, p.err = c.g.cfg.Plan(ctx, req)
 		}
+		if keep {
+			p.request = req
+		}
+		if p.err == nil && keep {
+			p.number = c.g.number(all, p.parts, p.columns)
+		}
 		c.post(coordEvent{planned: p})
 	})
 }
@@ -179,6 +194,9 @@ func (c *coordinator) plan(ctx context.Context, seq uint64, op *pending, given [
 func (c *coordinator) planned(p *plannedOp) {
 	op := c.ops[p.seq]
 	switch {
+	case op.sure != nil:
+		c.checked(op, p)
+		return
 	case p.err == nil:
 	case op.given >= 0:
 		c.fail(&Failure{Kind: RankFailed, Rank: op.given, Host: c.roster[op.given], Cause: bounded("its plan: " + p.err.Error())})
@@ -194,6 +212,7 @@ func (c *coordinator) planned(p *plannedOp) {
 			start.Sizes[r] = op.ready[r].Size
 		}
 	}
+	c.stands(op, p, &start)
 	holds := c.holds()
 	op.info, op.begun = p.info, time.Now().Add(slices.Max(holds))
 	for i, h := range c.hosts {
@@ -223,12 +242,23 @@ func (c *coordinator) done(seq uint64, host string) {
 		at -= c.g.cfg.Latency(host)
 	}
 	op.last = max(op.last, at)
-	if len(op.done) < len(c.hosts) {
+	c.conclude(seq, op)
+}
+
+// conclude ends an operation if it is over at all hosts.
+func (c *coordinator) conclude(seq uint64, op *pending) {
+	if len(op.done) < len(c.hosts) || op.sure != nil && !op.checked {
 		return
 	}
 	delete(c.ops, seq)
+	if op.number != 0 {
+		c.g.shelf.know(known{kind: op.kind, number: op.number, info: op.info})
+	}
 	if f := c.g.cfg.Finished; f != nil && op.ready[0].Collective != Barrier {
-		f(Finished{Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts, Elapsed: op.last})
+		f(Finished{
+			Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts,
+			Elapsed: op.last, Spread: op.spread,
+		})
 	}
 }
 

@@ -40,14 +40,16 @@ func (m *member) grow(t *Tree) {
 	m.at = places(m.roster, m.hosts)
 	m.self = slices.Index(m.hosts, m.g.cfg.Self)
 	m.peers, m.siteRanks = make(map[int]*peer), make(map[int][]int)
+	for r, h := range m.at {
+		if h == m.self {
+			m.own = append(m.own, r)
+		}
+	}
 	if m.tree = t; t == nil {
 		return
 	}
 	for r, h := range m.at {
 		m.siteRanks[t.Leaders[h]] = append(m.siteRanks[t.Leaders[h]], r)
-		if h == m.self {
-			m.own = append(m.own, r)
-		}
 	}
 	to := []int{t.Leaders[m.self]}
 	if t.Leaders[m.self] == m.self {

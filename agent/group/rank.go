@@ -78,30 +78,31 @@ func (b Bytes) CopyTo(dst []byte) error {
 
 // begin enters the rank into its next operation, with what it contributes and the ready message
 // that it is about to send, and completes that. alone says that no other may run, and that the
-// results of those before are no longer wanted.
-func (r *Rank) begin(c contribution, ready *message, alone bool) (*op, error) {
+// results of those before are no longer wanted. then must be called once the message is sent: data are not to stand before it.
+func (r *Rank) begin(c contribution, ready *message, alone bool) (o *op, then func(), err error) {
 	m := r.m
+	then = func() {}
 	var old []Buffer
 	finish := func() {}
 	defer func() { finish(); free(old) }() // after the unlock below: unmapping is I/O
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failed != nil {
-		return nil, m.failed
+		return nil, nil, m.failed
 	}
 	if r.gone || m.ctx.Err() != nil {
-		return nil, errLeft
+		return nil, nil, errLeft
 	}
 	switch running := r.runningLocked(); {
 	case alone && running > 0:
-		return nil, fmt.Errorf("rank %d: an operation is running already", r.rank)
+		return nil, nil, fmt.Errorf("rank %d: an operation is running already", r.rank)
 	case running >= MaxUnderWay:
-		return nil, fmt.Errorf("rank %d: %d operations are running already", r.rank, running)
+		return nil, nil, fmt.Errorf("rank %d: %d operations are running already", r.rank, running)
 	}
 	if alone {
 		old = r.dropAllLocked()
 	}
-	o := m.ops[r.next]
+	o = m.ops[r.next]
 	if o == nil {
 		o = &op{seq: r.next, inputs: make(map[int]contribution), finished: make(chan struct{})}
 		m.ops[r.next] = o
@@ -109,13 +110,18 @@ func (r *Rank) begin(c contribution, ready *message, alone bool) (*op, error) {
 	r.next++
 	r.held = append(r.held, o)
 	o.holders++
+	ready.Seq, ready.Eager = o.seq, c.eager != nil
+	ready.Keep = m.keeps(ready)
+	c.call = *ready
 	o.inputs[r.rank] = c
-	ready.Seq = o.seq
-	if c.eager != nil {
-		ready.Eager = true
+	if ready.Eager {
 		finish = m.contributeLocked(r.rank, ready, c.eager)
 	}
-	return o, nil
+	if e := m.foreseeLocked(o); e != nil {
+		ready.Begun = e.kept.number
+		then = func() { m.launch(o, func() { m.ahead(o, e) }) }
+	}
+	return o, then, nil
 }
 
 var errLeft = errors.New("the rank has left the group")

@@ -15,6 +15,7 @@ type contribution struct {
 	plan []byte
 	// eager is what in holds, where it is few enough to travel with the call; else nil.
 	eager []byte
+	call  message // its ready message
 }
 
 // A view is what one rank gets of an operation's results.

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -47,6 +48,22 @@ type Stream struct {
 
 // Stats returns the statistics of the lane that carries the stream.
 func (s *Stream) Stats() quic.ConnectionStats { return s.conn.ConnectionStats() }
+
+// longest is longer than any packet.
+var longest [2 << 10]byte
+
+// Payload returns how many bytes of a stream fit into one packet of the lane, a few less rather than
+// more, or 0 if that is not known. It grows while the connection finds out what the path takes (RFC 8899).
+//
+// quic-go tells it to whoever wants to send a datagram (RFC 9221) that is too long, and only so. That is
+// why endpoints take datagrams, of which none are sent.
+func (s *Stream) Payload() int {
+	var tooLong *quic.DatagramTooLargeError
+	if errors.As(s.conn.SendDatagram(longest[:]), &tooLong) {
+		return int(max(tooLong.MaxDatagramPayloadSize, 0))
+	}
+	return 0
+}
 
 // Abort ends both directions at once; the peer's reads and writes fail.
 func (s *Stream) Abort() {

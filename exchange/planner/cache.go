@@ -152,6 +152,19 @@ func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
 	return e.kept, true
 }
 
+// Stands reports whether Lookup would find a plan for key. It counts as no use of it, and drops nothing.
+func (c *Cache) Stands(key Key, checks Checks) bool {
+	c.mu.Lock()
+	at := c.entries[key]
+	if at == nil {
+		c.mu.Unlock()
+		return false
+	}
+	k := at.Value.(*cached).kept
+	c.mu.Unlock()
+	return k.Shape == checks.Shape && (checks.Outdone == nil || checks.Outdone(k) == "") && (checks.Moved == nil || checks.Moved(k) == "")
+}
+
 func (c *Cache) count(n *uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,72 +9,198 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// lanLatency is the one-way latency up to which hosts of two site labels can still be
-// on one LAN.
+// lanLatency is the one-way latency up to which hosts can be on one LAN whatever their site labels say, and hosts of one label whatever
+// the tree says.
 const lanLatency = time.Millisecond
 
 // Clusters parts the hosts into those that share a local network: the leaf pools of the tree,
-// where these are one. Bandwidth alone does not tell: hosts of several sites are in one leaf
-// where their links are no slower than their LANs, or where each site has one host. In such
-// a leaf, hosts of different site labels that are more than a millisecond apart are in
-// different clusters. The sets are ascending, and in the order of their first hosts.
+// where these are one. Bandwidth alone does not tell.
+//
+// Hosts of several sites are in one leaf where their links are no slower than their LANs, or where each site has one host. In such
+// a leaf, hosts of different site labels are in different clusters if they are more than a millisecond apart, their
+// link is slower than both their ports (every two hosts of a leaf have a fast way, but it may be one over third hosts), or
+// third hosts reach one better than the other.
+//
+// And the tree takes a site apart, down to single hosts, if its LAN is no faster than its link to a site with a faster one, or if
+// some of its hosts have faster ports than the others. Its leaves are one cluster again where a label and most pairs
+// of hosts say so, or each host's way to a third site would pass for a pipe of its own.
+//
+// The sets are ascending, and in the order of their first hosts.
 //
 // Links between clusters are pipes of their own in the network model, and for Min3 with
 // shared links.
 func (p *Problem) Clusters() [][]int {
-	if p.Topology != nil {
-		return p.Tree.Leaves()
+	if p.Topology != nil { // it holds them all
+		all := make([]int, len(p.Hosts()))
+		for i := range all {
+			all[i] = i
+		}
+		return [][]int{all}
 	}
 	var sets [][]int
+	port := ports(p.Snapshot)
 	for _, leaf := range p.Tree.Leaves() {
-		sets = append(sets, lans(p.Snapshot, leaf)...)
+		sets = append(sets, lans(p.Snapshot, port, leaf)...)
 	}
+	sets = rejoin(p.Snapshot, port, sets)
 	slices.SortFunc(sets, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
 	return sets
 }
 
-// lans parts the hosts of one leaf.
-func lans(s *netmap.Snapshot, leaf []int) [][]int {
-	of := make([]int, len(leaf)) // the set of each host, joined as links are looked at
-	for i := range leaf {
-		of[i] = i
-	}
-	for i, a := range leaf {
-		for j, b := range leaf[:i] {
-			if of[i] != of[j] && near(s, a, b) {
-				from, to := of[i], of[j]
-				for k := range of {
-					if of[k] == from {
-						of[k] = to
-					}
+// portShare is what of the slower of two hosts' ports a link inside a LAN has at least, as measured.
+const portShare = 0.8
+
+// rejoin puts sets together that are of one LAN.
+func rejoin(s *netmap.Snapshot, port []netmap.BytesPerSec, sets [][]int) [][]int {
+	local := func(a, b []int) bool {
+		near := 0
+		for _, i := range a {
+			for _, j := range b {
+				if s.Host(i).Site == s.Host(j).Site && s.Host(i).Site != "" && within(s, port, i, j) {
+					near++
 				}
 			}
 		}
+		return 2*near > len(a)*len(b)
 	}
-	bySet := make(map[int]int)
-	var sets [][]int
-	for i, h := range leaf {
-		k, ok := bySet[of[i]]
-		if !ok {
-			k = len(sets)
-			bySet[of[i]] = k
-			sets = append(sets, nil)
+	for n := 0; n != len(sets); { // until nothing changes: what was too far from a set may be near to what it has become
+		n = len(sets)
+		for i := 0; i < len(sets); i++ {
+			rest := sets[:i+1]
+			for _, b := range sets[i+1:] {
+				if local(sets[i], b) {
+					sets[i] = append(sets[i], b...)
+				} else {
+					rest = append(rest, b)
+				}
+			}
+			sets = rest
+			slices.Sort(sets[i])
 		}
-		sets[k] = append(sets[k], h)
-	}
-	for _, set := range sets {
-		slices.Sort(set)
 	}
 	return sets
 }
 
-// near reports whether hosts a and b can be on one LAN.
-func near(s *netmap.Snapshot, a, b int) bool {
-	if s.Host(a).Site == s.Host(b).Site {
-		return true
+// ports returns of each host the rate of its fastest link, in the slower direction: its port has that at least.
+func ports(s *netmap.Snapshot) []netmap.BytesPerSec {
+	port := make([]netmap.BytesPerSec, s.N())
+	for i := range port {
+		for j := range port {
+			port[i] = max(port[i], width(s, i, j))
+		}
 	}
-	e := s.Estimate(a, b)
-	return e.Has(netmap.FieldLatency) && e.Latency <= lanLatency
+	return port
+}
+
+// width is what one flow gets between two hosts in the slower direction; 0 if it is not known, or of a host and itself.
+func width(s *netmap.Snapshot, i, j int) netmap.BytesPerSec {
+	out, known := s.Bandwidth(i, j)
+	back, too := s.Bandwidth(j, i)
+	if i == j || !known || !too {
+		return 0
+	}
+	return min(out, back)
+}
+
+// within reports whether nothing but ports is between two hosts: they are a millisecond apart at most, and what one
+// flow gets is what the slower of their ports has.
+func within(s *netmap.Snapshot, port []netmap.BytesPerSec, i, j int) bool {
+	e := s.Estimate(i, j)
+	return e.Has(netmap.FieldLatency) && e.Latency <= lanLatency && width(s, i, j) >= portShare*min(port[i], port[j])
+}
+
+// lans parts the hosts of one leaf: by label, and labels that share a LAN are together.
+func lans(s *netmap.Snapshot, port []netmap.BytesPerSec, leaf []int) [][]int {
+	of := make(map[string]int)
+	var sets [][]int // by label
+	for _, h := range leaf {
+		k, ok := of[s.Host(h).Site]
+		if !ok {
+			k = len(sets)
+			of[s.Host(h).Site] = k
+			sets = append(sets, nil)
+		}
+		sets[k] = append(sets[k], h)
+	}
+	var whole [][]int
+	for _, together := range adjoining(len(sets), func(a, b int) bool { return near(s, port, sets[a], sets[b]) }) {
+		var lan []int
+		for _, k := range together {
+			lan = append(lan, sets[k]...)
+		}
+		slices.Sort(lan)
+		whole = append(whole, lan)
+	}
+	return whole
+}
+
+// adjoining parts 0 … n-1 into those that next joins, directly or by way of others. Where not each of them is next to each, all
+// stay alone: of a chain nobody can tell where to cut it.
+func adjoining(n int, next func(a, b int) bool) [][]int {
+	var parts [][]int
+	seen := make([]bool, n)
+	for i := range n {
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		part := []int{i}
+		for k := 0; k < len(part); k++ {
+			for j := range n {
+				if !seen[j] && next(part[k], j) {
+					seen[j] = true
+					part = append(part, j)
+				}
+			}
+		}
+		each := true
+		for k, a := range part {
+			each = each && !slices.ContainsFunc(part[:k], func(b int) bool { return !next(a, b) })
+		}
+		if each {
+			parts = append(parts, part)
+			continue
+		}
+		for _, a := range part {
+			parts = append(parts, []int{a})
+		}
+	}
+	return parts
+}
+
+// near reports whether hosts of a and b are on one LAN, as far as others can tell: what the fastest of a and of b have from any
+// third host and to it is alike, as it is behind one router.
+func near(s *netmap.Snapshot, port []netmap.BytesPerSec, a, b []int) bool {
+	if !slices.ContainsFunc(a, func(i int) bool {
+		return slices.ContainsFunc(b, func(j int) bool { return within(s, port, i, j) })
+	}) {
+		return false
+	}
+	fastest := func(set []int, rate func(h int) (netmap.BytesPerSec, bool)) (most netmap.BytesPerSec) {
+		for _, h := range set {
+			if r, ok := rate(h); ok {
+				most = max(most, r)
+			}
+		}
+		return most
+	}
+	ports := func(h int) (netmap.BytesPerSec, bool) { return port[h], true }
+	most := min(fastest(a, ports), fastest(b, ports)) // more only the faster ones of the two have
+	alike := func(x, y netmap.BytesPerSec) bool {
+		x, y = min(x, most), min(y, most)
+		return min(x, y) >= portShare*max(x, y)
+	}
+	for h := range s.N() {
+		if slices.Contains(a, h) || slices.Contains(b, h) {
+			continue
+		}
+		from := func(i int) (netmap.BytesPerSec, bool) { return s.Bandwidth(h, i) }
+		to := func(i int) (netmap.BytesPerSec, bool) { return s.Bandwidth(i, h) }
+		if !alike(fastest(a, from), fastest(b, from)) || !alike(fastest(a, to), fastest(b, to)) {
+			return false
+		}
+	}
+	return true
 }
 
 // flat returns the tree of which the clusters are the leaves.

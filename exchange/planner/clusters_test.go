@@ -1,7 +1,10 @@
 package planner
 
 import (
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +94,67 @@ func TestClusters(t *testing.T) {
 		p := &Problem{Snapshot: netmap.NewSnapshot(0, hosts, est), Tree: &pools.Tree{Root: &pools.Pool{Hosts: []int{0, 1, 2, 3}}, Hosts: hosts}}
 		if got := p.Clusters(); len(got) != tt.want {
 			t.Errorf("%s: %v, want %d clusters", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestClustersOfASlowLAN: the tree takes a LAN apart that is no faster than its site's link to a faster one, and one whose hosts have
+// unlike ports. They are one cluster all the same, and a site is one in which a slower link is. Rates are of ports, and of links.
+func TestClustersOfASlowLAN(t *testing.T) {
+	far := 20 * time.Millisecond
+	for _, tt := range []struct {
+		name   string
+		ports  string // a letter a host: its site, and its port in Mbit/s
+		rate   map[string]float64
+		lag    time.Duration // between hosts of two sites
+		leaves int
+		want   int
+	}{
+		{"a link like the LAN", "A100 A100 A100 B50 B50 B50", map[string]float64{"AB": 200}, far, 4, 2},
+		{"the same, and slow links to a third site", "A100 A100 B50 B50 B50 C80 C80", map[string]float64{"AB": 200, "AC": 5, "BC": 2}, far, 5, 3},
+		{"unlike ports", "A1000 A1000 A100 A100 A100 B100 B100", map[string]float64{"AB": 10}, far, 5, 2},
+		{"a head's link is faster than the LAN", "A1000 A100 A100 B1000 B100", map[string]float64{"AB": 500}, far, 4, 2},
+		{"nothing to mend", "A100 A100 B100 B100", map[string]float64{"AB": 10}, far, 2, 2},
+		{"near each other by fast links, but not each to each", "A100 A100 B100 B100 C100 C100", map[string]float64{"AB": 100, "BC": 100, "AC": 5}, 200 * time.Microsecond, 1, 3},
+		{"near each other, and links of their own to a third site", "A100 A100 B100 B100 C100 C100", map[string]float64{"AB": 100, "AC": 5, "BC": 8}, 200 * time.Microsecond, 2, 3},
+		{"two labels of one LAN", "A100 A100 B100 B200 C100 C100", map[string]float64{"AB": 200, "AC": 5, "BC": 5}, 200 * time.Microsecond, 2, 2},
+		{"two sites near each other, of one label", "A100 A100 X100 X100", map[string]float64{"AX": 40}, 200 * time.Microsecond, 2, 2},
+	} {
+		var hosts []netmap.Host
+		var ports []float64
+		for i, f := range strings.Fields(tt.ports) {
+			rate, err := strconv.ParseFloat(f[1:], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hosts, ports = append(hosts, netmap.Host{Name: fmt.Sprintf("h%02d", i), Site: f[:1]}), append(ports, rate)
+		}
+		n := len(hosts)
+		est := make([]netmap.Estimate, n*n)
+		for i := range n {
+			for j := range n {
+				e := netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond}
+				rate := min(ports[i], ports[j])
+				if a, b := hosts[i].Site, hosts[j].Site; a != b {
+					rate, e.Latency = min(rate, tt.rate[min(a, b)+max(a, b)]), tt.lag
+				}
+				e.Bandwidth = netmap.BytesPerSec(rate) * netmap.Mbps
+				est[i*n+j] = e
+			}
+		}
+		for i := range hosts {
+			if hosts[i].Site == "X" {
+				hosts[i].Site = "A" // the label is wrong
+			}
+		}
+		snap := netmap.NewSnapshot(0, hosts, est)
+		tree, err := pools.Build(snap, pools.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Problem{Snapshot: snap, Tree: tree}
+		if leaves, got := tree.Leaves(), p.Clusters(); len(leaves) != tt.leaves || len(got) != tt.want {
+			t.Errorf("%s: %d leaves, clusters %v; want %d and %d", tt.name, len(leaves), got, tt.leaves, tt.want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func main() {
 	seeds := flag.Int("seeds", 1, "how many seeds")
 	rtt := flag.Duration("rtt", defaultRTT, "round trip of the one-flow and capacity worlds")
 	drawn := flag.String("random", "", "seed, or seeds as in 1-20: grids drawn from them instead of the table's cells")
-	out := flag.String("out", "", "write probes.md and probes.json to this folder")
+	out := flag.String("out", "", "write probes.md and probes.json to this folder, which is made")
 	draw := flag.Bool("draw", false, "measure nothing: show, and with --out write, what probes.json of --from holds")
 	from := flag.String("from", filepath.Join("docs", "results"), "folder that --draw reads")
 	flag.Usage = func() {
@@ -53,8 +53,8 @@ func main() {
 		} else {
 			err = raw.measure(ctx, cells)
 		}
-		if err == nil {
-			err = report(raw, *details, *out)
+		if err == nil || len(raw.Readings) > 0 { // what was measured before it failed is worth having
+			err = errors.Join(err, report(raw, *details, *out))
 		}
 	}
 	if err != nil {
@@ -109,6 +109,9 @@ func report(raw *Raw, details bool, out string) error {
 	if out != "" {
 		data, err := json.MarshalIndent(raw, "", " ")
 		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(out, 0o755); err != nil {
 			return err
 		}
 		for name, text := range map[string][]byte{"probes.json": append(data, '\n'), "probes.md": []byte(markdown(raw))} {

@@ -17,9 +17,9 @@ func (raw *Raw) measure(ctx context.Context, cells []Cell) error {
 		fmt.Fprintf(os.Stderr, "%3d of %d  %5.1f s  %v\n", len(raw.Readings), len(cells), x.Seconds, x.Cell)
 	})
 	raw.Date, raw.Seconds = time.Now().UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds()
+	raw.Missing = len(cells) - len(raw.Readings)
 	switch {
 	case ctx.Err() != nil && len(raw.Readings) > 0: // what was measured until then is worth having
-		raw.Missing = len(cells) - len(raw.Readings)
 		fmt.Fprintf(os.Stderr, "interrupted: %d of %d cells are missing\n", raw.Missing, len(cells))
 		return nil
 	case err != nil && len(raw.Readings) == len(cells): // the readings say what failed, the test why

@@ -16,6 +16,7 @@ const (
 	Held     Row = "held"     // capacity 8 x of one flow
 	Loss     Row = "loss"     // one flow held by losses
 	Totals   Row = "alltoall" // alltoall on the same three
+	Engines  Row = "engines"  // both, by engines alone that know the true map
 	Switches Row = "switches" // inside a LAN
 	Best     Row = "best"     // never slower than the best baseline
 	Fall     Row = "fall"     // a WAN link falls in mid-exchange
@@ -23,10 +24,11 @@ const (
 	Lanes    Row = "lanes"    // one host pair, their number held fixed
 	Small    Row = "small"    // 8 bytes
 	Groups   Row = "groups"   // many groups at once
+	Drawn    Row = "drawn"    // grids that nobody has chosen
 	Loopback Row = "loopback" // CPU time of one pair, in real time
 )
 
-var order = []Row{Shared, Held, Loss, Totals, Switches, Best, Fall, Pair, Lanes, Small, Groups, Loopback}
+var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Drawn, Loopback}
 
 // titles say what the rows are.
 var titles = map[Row]string{
@@ -34,6 +36,7 @@ var titles = map[Row]string{
 	Held:     "allgather, 3-site grid, capacity 8 times what one flow gets",
 	Loss:     "allgather, 3-site grid, links of 20 Mbit/s with losses",
 	Totals:   "alltoall on the same three grids",
+	Engines:  "both on the same three and on drawn ones, by engines alone that know the true map",
 	Switches: "inside a LAN: switch trees",
 	Best:     "beside the best baseline, two European sites and one site alone",
 	Fall:     "a WAN link falls to a quarter in mid-exchange",
@@ -41,6 +44,7 @@ var titles = map[Row]string{
 	Lanes:    "one host pair, round trip 100 ms, engines alone, so many lanes",
 	Small:    "operations of 8 bytes",
 	Groups:   "many groups at once, each an allgather over all hosts",
+	Drawn:    "grids drawn from seeds: 2 to 5 sites, 3 to 24 hosts, links of 1 to 1000 Mbit/s, 1 to 150 ms, some with losses or held flows",
 	Loopback: "one pair over loopback, in real time: CPU time beside a bare loop over the same library",
 }
 

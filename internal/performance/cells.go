@@ -59,6 +59,19 @@ var cellsOf = map[Row]func() []Cell{
 		}
 		return cells
 	},
+	Engines: func() (cells []Cell) {
+		for _, g := range []string{sharedGrid, heldGrid, lossGrid} {
+			for _, n := range []int64{16 * kib, 64 * kib, 256 * kib} {
+				if n > 16*kib {
+					cells = append(cells, Cell{Collective: plan.Allgather, Network: g, Size: n, Runs: 4})
+				}
+				if n < 256*kib {
+					cells = append(cells, Cell{Collective: plan.Alltoall, Network: g, Size: n, Runs: 4})
+				}
+			}
+		}
+		return append(cells, drawnEngines(1, 6)...)
+	},
 	Switches: func() (cells []Cell) {
 		for _, network := range []string{oneSwitch, chain, star} {
 			for _, rate := range []string{"", gigabit} {
@@ -137,6 +150,7 @@ var cellsOf = map[Row]func() []Cell{
 			{Collective: plan.Allgather, Network: sharedGrid, Size: 16 * kib, Settle: 2 * time.Minute, Runs: 12, Limit: 1.25},
 		}
 	},
+	Drawn: func() []Cell { return drawnCells(1, 6) },
 }
 
 // threeSites are the allgathers of a grid; small is the limit at 64 KiB.

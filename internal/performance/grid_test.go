@@ -23,9 +23,12 @@ func onGrid(t *testing.T, c Cell, g *gridfile.Grid, f func(*gridtest.Cluster)) {
 	})
 }
 
-// load reads a grid of configs/grids.
+// load reads a grid of configs/grids, or draws it.
 func load(t *testing.T, name string) *gridfile.Grid {
 	t.Helper()
+	if g, err := drawn(name); err == nil {
+		return g.File
+	}
 	return gridtest.Load(t, "../../configs/grids/"+name+".yaml")
 }
 

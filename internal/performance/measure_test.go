@@ -20,9 +20,9 @@ func measure(t *testing.T, c Cell) Reading {
 	begin := time.Now()
 	r := Reading{Cell: c}
 	how := map[Row]func(*testing.T, *Reading){
-		Shared: measureExchange, Held: measureExchange, Loss: measureExchange, Totals: measureExchange,
+		Shared: measureExchange, Held: measureExchange, Loss: measureExchange, Totals: measureExchange, Engines: measureEngines,
 		Switches: measureSwitches, Best: measureBest, Fall: measureFall, Pair: measurePair, Lanes: measureLanes, Small: measureSmall, Groups: measureGroups,
-		Loopback: measureLoopback,
+		Drawn: measureDrawn, Loopback: measureLoopback,
 	}[c.Row]
 	if how == nil {
 		r.Failed = fmt.Sprintf("no row %q", c.Row)

@@ -30,14 +30,24 @@ type Config struct {
 	// Lanes is over how many lanes every host sends to every other, each lane but the first from a socket of
 	// its own. Zero leaves it to the engines.
 	Lanes int
+	// Rules are what plans are verified by, beside what every plan must be.
+	Rules plan.Rules
+	// Chunk is the chunk of a plan, in bytes. Nil means what [exchange.ChunkOf] says.
+	Chunk func(*plan.Plan) int
+	// PathMTU lets connections look for the largest packet of each path, as over the kernel's sockets: see [gridnet.DontFragment].
+	PathMTU bool
+	// Watch is the bin of [Result.Use]. Zero means that it is not wanted.
+	Watch time.Duration
 }
 
 // A Cluster is an engine on every host of a network, all connected with one another.
 type Cluster struct {
 	net     *gridnet.Network
+	cfg     Config
 	t       *testing.T // of the bubble
 	engines map[string]*exchange.Engine
 	sites   map[string]string // of hosts
+	use     *recorder         // nil: nobody wants to know
 	runs    uint64
 }
 
@@ -45,14 +55,18 @@ type Cluster struct {
 // it ends the cluster; what is left over fails the test.
 func Run(t *testing.T, cfg Config, f func(c *Cluster)) {
 	t.Helper()
+	use := record(&cfg.Net, cfg.Watch)
 	gridtest.Run(t, cfg.Net, func(t *testing.T, n *gridnet.Network) {
 		var hosts []string
-		c := &Cluster{net: n, t: t, engines: make(map[string]*exchange.Engine), sites: make(map[string]string)}
+		c := &Cluster{net: n, cfg: cfg, t: t, use: use, engines: make(map[string]*exchange.Engine), sites: make(map[string]string)}
 		for _, s := range cfg.Net.Sites {
 			hosts = append(hosts, s.Hosts...)
 			for _, h := range s.Hosts {
 				c.sites[h] = s.Name
 			}
+		}
+		if err := use.know(n, c.sites); err != nil {
+			t.Fatal(err)
 		}
 		stop := c.start(hosts, cfg)
 		defer stop()
@@ -85,9 +99,15 @@ func (c *Cluster) start(hosts []string, cfg Config) (stop func()) {
 		conn := gridtest.Listen(c.t, c.net, h)
 		addrs[h] = conn.LocalAddr()
 		ep, err := lane.New(lane.Config{
-			Conn: conn, Credentials: cred,
-			Resolve:    func(name string) (net.Addr, bool) { a, ok := addrs[name]; return a, ok },
-			OpenSocket: func() (net.PacketConn, error) { return c.net.Listen(h) },
+			Conn: c.socket(conn), Credentials: cred,
+			Resolve: func(name string) (net.Addr, bool) { a, ok := addrs[name]; return a, ok },
+			OpenSocket: func() (net.PacketConn, error) {
+				conn, err := c.net.Listen(h)
+				if err != nil {
+					return nil, err
+				}
+				return c.socket(conn), nil
+			},
 		})
 		if err != nil {
 			fail(err)
@@ -115,6 +135,14 @@ func (c *Cluster) start(hosts []string, cfg Config) (stop func()) {
 		})
 	}
 	return func() { cancel(); running.Wait() }
+}
+
+// socket returns conn as engines get it.
+func (c *Cluster) socket(conn *gridnet.Conn) net.PacketConn {
+	if c.cfg.PathMTU {
+		return gridnet.NewDontFragment(conn)
+	}
+	return conn
 }
 
 func credentials(a *identity.Authority, host string) (lane.Credentials, error) {

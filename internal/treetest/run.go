@@ -28,8 +28,9 @@ type Result struct {
 	Makespan time.Duration
 	// Transfers are the start and end of every transfer at its receiver, as in the plan.
 	Transfers []exchange.TransferStats
-	Resent    int64 // bytes that engines sent again
-	Lost      int   // packets that ports, links and trunks dropped or lost
+	Resent    int64     // bytes that engines sent again
+	Lost      int       // packets that ports, links and trunks dropped or lost
+	Use       []LinkUse // of each link between sites; see [Config.Watch]
 	carried   map[[2]string]int64
 }
 
@@ -41,13 +42,17 @@ func (r *Result) Carried(from, to string) int64 { return r.carried[[2]string{fro
 // engine ends well, and every host has every byte that it should have.
 func (c *Cluster) Run(p *plan.Plan) *Result {
 	c.t.Helper()
-	if err := plan.Verify(p, plan.Rules{}); err != nil {
+	if err := plan.Verify(p, c.cfg.Rules); err != nil {
 		c.t.Fatalf("%s: %v", p.Algorithm, err)
 	}
 	c.runs++
 	var id exchange.ID
 	binary.BigEndian.PutUint64(id[:], c.runs)
-	parts, err := exchange.Split(p, id, 0, nil)
+	chunk := 0
+	if c.cfg.Chunk != nil {
+		chunk = c.cfg.Chunk(p)
+	}
+	parts, err := exchange.Split(p, id, chunk, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -56,6 +61,7 @@ func (c *Cluster) Run(p *plan.Plan) *Result {
 		data[h] = lay(p, h)
 	}
 	before := c.net.Stats()
+	c.use.begin()
 	stats, errs := c.execute(parts, data)
 	for h, err := range errs {
 		if err == nil {
@@ -82,6 +88,7 @@ func (c *Cluster) Run(p *plan.Plan) *Result {
 		}
 	}
 	r.count(before, c.net.Stats())
+	r.Use = c.use.end()
 	return r
 }
 

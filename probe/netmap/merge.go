@@ -144,7 +144,7 @@ func (m *Map) admit(b *batch, now time.Time) (bool, error) {
 		return false, fmt.Errorf("%d batches of %d entries without a full one: %w", len(r.chain), r.rows, ErrAbsurd)
 	}
 	if m.link(b) {
-		m.addHot(b, now)
+		m.addHot(b, 0, now)
 	}
 	return true, nil
 }

@@ -87,7 +87,7 @@ func (m *Map) Publish(now time.Time, quiet bool) (urgent bool, err error) {
 			return false, err
 		}
 		m.own.urgent--
-		m.addHot(m.reports[m.cfg.Self].tip(), now)
+		m.addHot(m.reports[m.cfg.Self].tip(), farPartners, now) // who are told beside the others, see [Partners.Far]
 		return true, nil
 	}
 	if quiet || len(weighty)+len(rest) == 0 || now.Sub(m.own.refreshed) < refreshEvery(n) {

@@ -40,12 +40,31 @@ func NewPartners(site string, rng *rand.Rand) *Partners {
 	return p
 }
 
-// Pick returns whom to turn to now, one of peers (which do not hold this host); false if
-// there is nobody.
-func (p *Partners) Pick(peers []Host, now time.Time) (string, bool) {
+// Pick returns whom to turn to now, one of peers (which do not hold this host), and whether it is of another
+// site; false if there is nobody. With stay it is one of this host's site.
+func (p *Partners) Pick(peers []Host, stay bool, now time.Time) (name string, far, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	nearby := 0
+	nearby := p.renew(peers, now)
+	if !stay && (nearby == 0 || nearby < len(peers) && p.rng.Float64() < min(0.5, 2/float64(nearby+1))) {
+		name, ok = p.far.next(p.rng)
+		return name, true, ok
+	}
+	name, ok = p.near.next(p.rng)
+	return name, false, ok
+}
+
+// Far returns the partners at other sites, of different sites where there are so many: who has news of its own tells them at once.
+func (p *Partners) Far(peers []Host, now time.Time) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.renew(peers, now)
+	return slices.Clone(p.far.own)
+}
+
+// renew draws partners in the place of those that are gone, and now and then another one. It returns how many of peers are of this
+// host's site. The caller holds the lock.
+func (p *Partners) renew(peers []Host, now time.Time) (nearby int) {
 	alive := map[string]bool{} // of those that are in a circle, whether they still belong there
 	for _, c := range []*circle{&p.near, &p.far} {
 		for _, n := range slices.Concat(c.own, c.callers) {
@@ -79,10 +98,7 @@ func (p *Partners) Pick(peers []Host, now time.Time) (string, bool) {
 			c.fill(peers, p.site, c.near, p.rng)
 		}
 	}
-	if nearby == 0 || nearby < len(peers) && p.rng.Float64() < min(0.5, 2/float64(nearby+1)) {
-		return p.far.next(p.rng)
-	}
-	return p.near.next(p.rng)
+	return nearby
 }
 
 // Called notes that name, at site, has turned to this host.
@@ -123,14 +139,25 @@ func (c *circle) without(gone func(string) bool) {
 	c.own, c.callers, c.turns = slices.DeleteFunc(c.own, gone), slices.DeleteFunc(c.callers, gone), slices.DeleteFunc(c.turns, gone)
 }
 
-// fill draws hosts until there are size: those at site, or those that are not.
+// fill draws hosts until there are size: those at site, or those that are not, and of these first such of sites that none is of.
 func (c *circle) fill(peers []Host, site string, at bool, rng *rand.Rand) {
-	for _, i := range rng.Perm(len(peers)) {
-		if len(c.own) == c.size {
-			return
+	order := rng.Perm(len(peers))
+	taken := make(map[string]bool) // sites
+	for _, h := range peers {
+		if !at && slices.Contains(c.own, h.Name) {
+			taken[h.Site] = true
 		}
-		if h := peers[i]; (h.Site == site) == at && !slices.Contains(c.own, h.Name) {
-			c.own = append(c.own, h.Name)
+	}
+	for _, anySite := range []bool{at, true} {
+		for _, i := range order {
+			if len(c.own) == c.size {
+				return
+			}
+			h := peers[i]
+			if (h.Site == site) == at && !slices.Contains(c.own, h.Name) && (anySite || !taken[h.Site]) {
+				c.own = append(c.own, h.Name)
+				taken[h.Site] = true
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestPartners(t *testing.T) {
 		short, all, crossed := map[string]bool{}, map[string]bool{}, 0
 		const rounds = 4000
 		for i := range rounds {
-			name, ok := p.Pick(peers, t0.Add(time.Duration(i)*5*time.Second))
+			name, _, ok := p.Pick(peers, false, t0.Add(time.Duration(i)*5*time.Second))
 			if !ok {
 				t.Fatalf("%+v: nobody in round %d", tt, i)
 			}
@@ -48,14 +48,14 @@ func TestPartners(t *testing.T) {
 
 func TestPartnersComeAndGo(t *testing.T) {
 	p := NewPartners("", rand.New(rand.NewPCG(1, 1)))
-	if name, ok := p.Pick(nil, t0); ok {
+	if name, _, ok := p.Pick(nil, false, t0); ok {
 		t.Errorf("of nobody: %s", name)
 	}
 	two := []Host{{Name: "x"}, {Name: "y"}}
-	p.Pick(two, t0)
+	p.Pick(two, false, t0)
 	p.Drop("y")
 	for range 3 {
-		if name, ok := p.Pick(two[:1], t0); !ok || name != "x" {
+		if name, _, ok := p.Pick(two[:1], false, t0); !ok || name != "x" {
 			t.Errorf("x alone is left, picked %q", name)
 		}
 	}
@@ -70,7 +70,7 @@ func TestPartnersComeAndGo(t *testing.T) {
 	p.Called("h7", "")
 	seen := map[string]bool{}
 	for range 30 {
-		name, _ := p.Pick(many, t0)
+		name, _, _ := p.Pick(many, false, t0)
 		seen[name] = true
 	}
 	if !seen["h7"] || len(seen) > nearPartners+1 {

@@ -34,6 +34,7 @@ type simHost struct {
 	turn     int
 	truth    map[int]float64 // Mbit/s to a peer
 	awake    bool            // a hot round is due
+	telling  bool            // and with all partners at other sites, of own news
 }
 
 type simEvent struct {
@@ -63,7 +64,8 @@ func (e *simEvents) Pop() any {
 }
 
 const (
-	simHot     = 200 * time.Millisecond
+	simHot     = 100 * time.Millisecond
+	simPass    = 50 * time.Millisecond
 	simIdle    = 5 * time.Second
 	simMeasure = 10 * time.Second
 )
@@ -172,17 +174,30 @@ func (g *simGrid) speak(t testing.TB, i int) {
 	if h := g.hosts[i]; h.m.own.refreshed.IsZero() {
 		return // not yet under way
 	}
-	if _, err := g.hosts[i].m.Publish(g.now, g.busy); err != nil {
+	urgent, err := g.hosts[i].m.Publish(g.now, g.busy)
+	if err != nil {
 		t.Fatal(err)
 	}
-	g.wake(i)
+	g.hosts[i].telling = g.hosts[i].telling || urgent
+	g.wake(i, simHot)
 }
 
-func (g *simGrid) wake(i int) {
+func (g *simGrid) wake(i int, pause time.Duration) {
 	if h := g.hosts[i]; !h.awake && h.m.Hot() {
 		h.awake = true
-		g.at(i, g.pause(simHot), true)
+		g.at(i, g.pause(pause), true)
 	}
+}
+
+// meet makes one round.
+func (g *simGrid) meet(t testing.TB, h *simHost, with string) {
+	to := g.index[with]
+	g.hosts[to].partners.Called(h.m.cfg.Self, h.partners.site)
+	taken, bytes := exchange(t, h.m, g.hosts[to].m, g.now, g.now)
+	g.taken += taken
+	g.bytes += bytes
+	g.msgs += 2
+	g.wake(to, simPass)
 }
 
 // run goes on for d.
@@ -201,18 +216,18 @@ func (g *simGrid) run(t testing.TB, d time.Duration) {
 			h.awake = false
 		}
 		g.speak(t, e.host)
-		with, ok := h.partners.Pick(h.others, g.now)
+		with, _, ok := h.partners.Pick(h.others, false, g.now)
 		if !ok {
 			t.Fatal("nobody to turn to")
 		}
-		to := g.index[with]
-		g.hosts[to].partners.Called(h.m.cfg.Self, h.partners.site)
-		taken, bytes := exchange(t, h.m, g.hosts[to].m, g.now, g.now)
-		g.taken += taken
-		g.bytes += bytes
-		g.msgs += 2
-		g.wake(e.host)
-		g.wake(to)
+		if h.telling {
+			h.telling = false
+			for _, other := range h.partners.Far(h.others, g.now) {
+				g.meet(t, h, other)
+			}
+		}
+		g.meet(t, h, with)
+		g.wake(e.host, simPass)
 		if !e.hot {
 			g.at(e.host, g.pause(simIdle), false)
 		}

@@ -14,7 +14,8 @@ import (
 // or their latencies by as much and by more than contraryDelay. Both must have measured
 // within contraryAge, and neither may be outdated beside the other: a link that has
 // changed is seen by one end first. In large grids, where confirmations are rare, both
-// times are longer.
+// times are longer. What has made a suspect stands for contraryAge: who goes on lying is not believed again because nobody
+// happened to measure beside it for five minutes. It ends at once where the other end takes it back or the claims fit.
 //
 // Latencies are halves of round trips, so what either of two hosts says of its way to the
 // other must be the same. That is compared, too. Estimates carry the time of their rates and
@@ -69,10 +70,14 @@ func delaysApart(a, b time.Duration) bool {
 
 // contradicts says how the sender's and the receiver's reports of a pair contradict each
 // other, "" if they do not or are too far apart in time, with confirmations every so often;
-// compared is false if they have nothing in common.
-func contradicts(s, r Estimate, now time.Time, every time.Duration) (how string, compared bool) {
+// compared is false if they have nothing in common. suspect says that one of the two was a suspect when it was looked last.
+func contradicts(s, r Estimate, suspect bool, now time.Time, every time.Duration) (how string, compared bool) {
 	old := max(contraryAge, 2*every)
-	if now.Sub(s.Measured) > old || now.Sub(r.Measured) > old || s.Measured.Sub(r.Measured).Abs() > max(outdated, every) {
+	between := max(outdated, every)
+	if suspect {
+		between = old
+	}
+	if now.Sub(s.Measured) > old || now.Sub(r.Measured) > old || s.Measured.Sub(r.Measured).Abs() > between {
 		return "", (s.Known&r.Known)&(FieldBandwidth|FieldLatency) != 0
 	}
 	if s.Has(FieldBandwidth) && r.Has(FieldBandwidth) {
@@ -219,7 +224,7 @@ func (m *Map) lookForSuspects(now time.Time) *suspicion {
 // what each says of the round trip. A list without a contradiction may be empty. The caller holds the lock.
 func (m *Map) contradictions(now time.Time) (rates, delays []contradiction) {
 	every := refreshEvery(len(m.reports))
-	speakers := m.speakers()
+	speakers, liars := m.speakers(), m.suspects.doubts.liars
 	bad := false
 	for _, reporter := range speakers {
 		m.each(reporter, func(e *entry) {
@@ -228,7 +233,7 @@ func (m *Map) contradictions(now time.Time) (rates, delays []contradiction) {
 			}
 			c := contradiction{from: reporter, to: e.name}
 			if r := m.find(e.name, peer{reporter, received}); r != nil {
-				if how, ok := contradicts(e.est, r.est, now, every); ok {
+				if how, ok := contradicts(e.est, r.est, liars[reporter] || liars[e.name], now, every); ok {
 					if how != "" {
 						c.example, bad = reporter+"→"+e.name+": "+how, true
 					}

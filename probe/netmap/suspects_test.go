@@ -127,6 +127,45 @@ func TestHonestHostsAreNotSuspected(t *testing.T) {
 	}
 }
 
+// A liar stays named while it goes on and nobody measures beside it: for half an hour, and no longer than it lies. Reports as old
+// make no suspect of a host that was none, as its links may have changed since.
+func TestLiarStaysNamed(t *testing.T) {
+	const truth, lie = 10, 1000
+	for _, tc := range []struct {
+		first, then float64 // what h4 says of its pairs
+		after       time.Duration
+		want        bool
+	}{
+		{lie, lie, 10 * time.Minute, true},
+		{lie, lie, contraryAge + time.Minute, false},
+		{lie, truth, 10 * time.Minute, false},
+		{truth, lie, 10 * time.Minute, false},
+	} {
+		m := reportedGrid(t, 5, t0, func(i, _, _ int) Estimate {
+			if i == 4 {
+				return bandwidthOf(tc.first, t0)
+			}
+			return bandwidthOf(truth, t0)
+		})
+		if got := m.Suspects(t0); (len(got) == 1) != (tc.first == lie) {
+			t.Fatalf("%+v: suspects %v at first", tc, got)
+		}
+		now, h4 := t0.Add(tc.after), newMap(t, "h4")
+		for i := range 4 {
+			if err := h4.Set("h4", fmt.Sprintf("h%d", i), bandwidthOf(tc.then, now), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pull(t, m, h4, now)
+		if e, ok := m.Claimed("h4", "h0"); !ok || e.Bandwidth != BytesPerSec(tc.then)*Mbps {
+			t.Fatalf("%+v: h4 claims %+v", tc, e)
+		}
+		if got := m.Suspects(now); (len(got) == 1 && got[0].Host == "h4") != tc.want {
+			t.Errorf("%+v: suspects %v", tc, got)
+		}
+	}
+}
+
 // Where only a suspect has reported a pair, its rates do not count, so that Predict fills
 // in what like pairs have.
 func TestSuspectsOwnPairs(t *testing.T) {

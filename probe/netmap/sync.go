@@ -32,15 +32,15 @@ type rumour struct {
 // few are left to hear of it in their own time.
 func rumourSpread(n int) int { return 1 + (bits.Len(uint(n))+1)/2 }
 
-// addHot makes b go ahead with the next exchanges if it is young.
-func (m *Map) addHot(b *batch, now time.Time) {
+// addHot makes b go ahead with the next exchanges if it is young, and with so many more of them.
+func (m *Map) addHot(b *batch, more int, now time.Time) {
 	if now.Sub(time.UnixMicro(int64(b.version))).Abs() > rumourAge {
 		return
 	}
 	if len(m.hot) >= maxHot {
 		m.hot = m.hot[1:]
 	}
-	m.hot = append(m.hot, rumour{b, rumourSpread(len(m.reports))})
+	m.hot = append(m.hot, rumour{b, rumourSpread(len(m.reports)) + more})
 }
 
 // Hot reports whether there is news of weight that should not wait for the next round.

@@ -151,7 +151,7 @@ func TestPublish(t *testing.T) {
 	if urgent, n := publish(false); urgent || n != 1 {
 		t.Errorf("5 %% more, a minute later: %v, %d", urgent, n)
 	}
-	for range rumourSpread(1) {
+	for range rumourSpread(1) + farPartners {
 		if !a.Hot() {
 			t.Error("the news cooled down too early")
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/gridagent/gridagent/agent/client"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/grid"
-	"github.com/gridagent/gridagent/pools"
+	"github.com/gridagent/gridagent/probe/gridfile"
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // EachHost places one rank on every host, in the order of the grid file.
@@ -152,8 +153,8 @@ func (c *Cluster) Outside(j grid.Job, site string) (n int64) {
 	return n
 }
 
-// Bound returns the bound of j by the capacities that the grid file declares, over the
-// leaves of their pool tree. It counts every host as one that wants the blocks.
+// Bound returns the bound of j by the capacities that the grid file declares, in the form with
+// sites. It counts every host as one that wants the blocks.
 func (c *Cluster) Bound(j grid.Job) time.Duration {
 	c.T.Helper()
 	network := c.network()
@@ -184,22 +185,42 @@ func (c *Cluster) AlltoallBounds(j grid.Job) *plan.AlltoallBounds {
 	return b
 }
 
-// network is what the grid file declares.
+// network is that of the cluster's grid.
 func (c *Cluster) network() *plan.Network {
 	c.T.Helper()
-	snap, err := c.cfg.Grid.Snapshot()
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	tree, err := pools.Build(snap, pools.Config{})
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	network, err := plan.NetworkOf(snap, tree.Leaves(), 1)
+	network, err := Network(c.cfg.Grid)
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	return network
+}
+
+// Network returns what a grid file in the form with sites declares: sites joined by pipes, hosts with the ports of their LANs.
+func Network(g *gridfile.Grid) (*plan.Network, error) {
+	snap, err := g.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	var sites [][]int
+	var ports []netmap.BytesPerSec
+	for _, s := range g.Sites {
+		hosts := make([]int, s.Hosts)
+		for i := range hosts {
+			hosts[i] = len(ports)
+			ports = append(ports, s.LAN.Bandwidth)
+		}
+		sites = append(sites, hosts)
+	}
+	network, err := plan.NetworkOf(snap, sites, 1)
+	if err != nil {
+		return nil, err
+	}
+	for h, rate := range ports {
+		if rate > 0 { // that of one host alone may be left out
+			network.Egress[h], network.Ingress[h] = rate, rate
+		}
+	}
+	return network, nil
 }
 
 // matrix returns what the ranks of each host have for those of each other in an alltoall.

@@ -1,0 +1,160 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// stallTime is for how long an operation that waits for the coordinator's word counts as one that runs.
+const stallTime = 2 * time.Second
+
+// An early is an operation that this host has begun by a kept plan, before it knows whether the others have.
+type early struct {
+	kept  kept
+	part  []byte // stamped anew
+	since time.Time
+	word  chan message // the coordinator's: go, or start; or items, and the operation was small
+	small *eager       // with items
+}
+
+// stalls reports whether it waits for so long that others are late, and no link is in use.
+func (e *early) stalls() bool { return e != nil && time.Since(e.since) > stallTime }
+
+// earlySeq is what operation seq is called on the lanes if it begins before the coordinator's word, by the plan number: it may have to begin once
+// more after it, and what others have begun by another plan is another exchange. A name comes again after 65,536 operations.
+func earlySeq(seq, number uint64) uint64 { return 1<<63 | number<<16 | seq&0xffff }
+
+// errVain ends what was begun in vain.
+var errVain = errors.New("begun by a plan that is not this operation's: it begins anew")
+
+// keeps reports whether a plan for the call could be kept here: not of one that may need none. In a broadcast only the root
+// knows whether it does.
+func (m *member) keeps(ready *message) bool {
+	return m.g.cfg.Restamp != nil && plain(ready) && (!ready.Eager || ready.Collective == Broadcast && ready.Rank != ready.Root)
+}
+
+// kindOf names what this host's ranks ask for.
+func (m *member) kindOf(inputs map[int]contribution) callKind {
+	return kindOf(m.names, m.own, func(r int) *message { c := inputs[r]; return &c.call })
+}
+
+// keep keeps this host's part of a plan that was good.
+func (m *member) keep(kind callKind, start *message) {
+	if start.Standing == 0 || m.g.cfg.Restamp == nil {
+		return
+	}
+	k := kept{kind: kind, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now()}
+	k.start.Hold, k.start.Begun = 0, 0
+	m.g.shelf.put(k)
+}
+
+// foreseeLocked begins o if its plan is here: all ranks of this host have called, as they did before. It returns nil
+// if they have not.
+func (m *member) foreseeLocked(o *op) *early {
+	if m.g.cfg.Restamp == nil || o.running || len(o.inputs) < len(m.own) {
+		return nil
+	}
+	for _, c := range o.inputs {
+		if !c.call.Keep {
+			return nil
+		}
+	}
+	now := time.Now()
+	k, ok := m.g.shelf.take(m.kindOf(o.inputs), now)
+	if !ok || k.from != m.roster[0] {
+		return nil
+	}
+	part, err := m.g.cfg.Restamp(k.start.Part, m.id, earlySeq(o.seq, k.number))
+	if err != nil {
+		return nil
+	}
+	o.running, o.early = true, &early{kept: k, part: part, since: now, word: make(chan message, 1)}
+	return o.early
+}
+
+// sureLocked ends the wait of o for the coordinator's word, which has come. It returns nil if o has not begun before it.
+func (m *member) sureLocked(o *op) *early {
+	e := o.early
+	if e != nil {
+		o.early = nil
+		m.settleLocked(o.seq)
+	}
+	return e
+}
+
+// refuse turns away what comes of an operation that others had begun and this host never will, if start says so.
+func (m *member) refuse(start *message) {
+	if start.Begun != 0 && m.g.cfg.Refuse != nil {
+		m.g.cfg.Refuse(m.id, earlySeq(start.Seq, start.Begun))
+	}
+}
+
+// goOn takes the coordinator's word that all hosts have begun with the same plan.
+func (m *member) goOn(msg message) {
+	m.mu.Lock()
+	var e *early
+	if o := m.ops[msg.Seq]; o != nil {
+		e = m.sureLocked(o)
+	}
+	m.mu.Unlock()
+	if e == nil || e.kept.number != msg.Begun {
+		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "told to go on with what has not begun here"})
+	}
+	if e != nil {
+		e.word <- msg
+	}
+}
+
+// ahead runs this host's part of o by a kept plan. Nothing that comes of it counts before the coordinator has spoken: not
+// its results, and not its errors, as others may have ended what they began in vain.
+func (m *member) ahead(o *op, e *early) {
+	ctx, cancel := context.WithCancelCause(m.ctx)
+	defer cancel(nil)
+	start := e.kept.start
+	start.Part, start.Seq = e.part, o.seq
+	m.mu.Lock()
+	inputs := o.inputs
+	m.mu.Unlock()
+	sure := make(chan struct{})
+	var res *result
+	var err error
+	ended := make(chan struct{})
+	go func() { // waited for below
+		defer close(ended)
+		res, err = m.exchange(ctx, o, &start, inputs, sure)
+	}()
+	var word message
+	select {
+	case word = <-e.word:
+	case <-m.ctx.Done():
+	}
+	if word.Kind == kindGo && word.Begun == e.kept.number {
+		now := time.Now()
+		close(sure)
+		<-ended
+		if err == nil {
+			if word.Info != nil {
+				res.info = *word.Info
+			}
+			m.g.shelf.bear(e.kept.number, time.Now())
+		}
+		m.complete(o, res, err, now.Add(-m.g.cfg.Latency(m.roster[0])-min(max(word.Hold, 0), maxHold)))
+		return
+	}
+	cancel(errVain)
+	<-ended
+	if err == nil {
+		free(res.bufs)
+	}
+	switch word.Kind {
+	case kindStart:
+		m.execute(o, word)
+		return
+	case kindItems:
+		m.finishEager(o, e.small)
+		return
+	}
+	<-m.ctx.Done() // this or another host has said what is wrong
+	m.complete(o, nil, context.Cause(m.ctx), time.Time{})
+}

@@ -1,0 +1,176 @@
+package group
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// A standing is what the coordinator knows of the standing plan of an operation, see standing.go.
+type standing struct {
+	keep   int                  // ranks whose call can be kept
+	with   map[string]uint64    // the plan with which each host has begun
+	called map[string]time.Time // when the last rank so far of each host called, by the coordinator's clock
+	kind   callKind             // of all ranks, once all have called; zero before
+	number uint64               // of the plan that is to be kept, or that has been; 0: none
+
+	sure    *known // all have begun with it; nil: the coordinator has planned
+	checked bool   // with sure: the planner has said whether it would do the same again
+	spread  time.Duration
+}
+
+// foreseen notes what a rank's call says of standing plans.
+func (c *coordinator) foreseen(op *pending, host string, m *message) {
+	if m.Keep {
+		op.keep++
+	}
+	if m.Begun != 0 {
+		op.with[host] = m.Begun
+	}
+	at := time.Now()
+	if host != c.g.cfg.Self {
+		at = at.Add(-c.g.cfg.Latency(host))
+	}
+	op.called[host] = at
+	if op.keep == len(c.roster) {
+		ranks := make([]int, len(c.roster))
+		for r := range ranks {
+			ranks[r] = r
+		}
+		op.kind = kindOf(c.names, ranks, func(r int) *message { m := op.ready[r]; return &m })
+	}
+}
+
+// loose names calls of op's kind, whatever their sizes.
+func (c *coordinator) loose(op *pending) callKind {
+	first := op.ready[0]
+	return kindOf(c.names, []int{0}, func(int) *message { return &message{Collective: first.Collective, Root: first.Root} })
+}
+
+// goOn tells all hosts to go on, if all ranks have called, all hosts have begun with one plan, and that is the one for what
+// they ask for.
+func (c *coordinator) goOn(seq uint64, op *pending) {
+	if op.keep < len(c.roster) || len(op.with) < len(c.hosts) {
+		return
+	}
+	k, ok := c.g.shelf.lookup(op.kind)
+	if !ok {
+		return
+	}
+	for _, h := range c.hosts {
+		if op.with[h] != k.number || c.boxes[h] == nil {
+			return
+		}
+	}
+	var first, last time.Time
+	for _, at := range op.called {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	c.g.shelf.right(c.loose(op))
+	op.sure, op.number, op.spread = &k, k.number, last.Sub(first)
+	op.info, op.begun = k.info, last
+	op.info.Cached, op.info.Cost = true, 0
+	info := op.info // a copy: the member of this host reads it
+	word := message{Kind: kindGo, Seq: seq, Begun: k.number, Info: &info, Hold: max(0, time.Since(last))}
+	for _, h := range c.hosts {
+		c.boxes[h].send(word)
+	}
+	c.g.log.Debug("operation goes on by a standing plan", "group", c.id, "seq", seq, "algorithm", op.info.Algorithm, "spread", op.spread)
+}
+
+// checked takes what the planner would do for an operation that goes on by a standing plan. If that is
+// something else the plan stands no longer; this operation ends as it has begun.
+func (c *coordinator) checked(op *pending, p *plannedOp) {
+	op.checked = true
+	c.recent.note(op.kind, p.request, time.Now())
+	if p.err != nil || p.number != op.sure.number {
+		c.recall(op.number)
+		op.number, op.info.Algorithm = 0, "" // the planner is not told that its plan took so long
+	}
+	c.conclude(p.seq, op)
+}
+
+// stands says in the start message of an operation that was planned whether the plan is to be kept.
+func (c *coordinator) stands(op *pending, p *plannedOp, start *message) {
+	for _, h := range c.hosts {
+		start.Begun = max(start.Begun, op.with[h]) // one, if there are several: what comes for the others waits until it gives up
+	}
+	if op.keep == len(c.roster) && c.g.shelf.planned(c.loose(op), op.kind, len(op.with) > 0) {
+		op.number, start.Standing = p.number, p.number
+		c.recent.note(op.kind, p.request, time.Now())
+	}
+}
+
+// recall takes a standing plan back.
+func (c *coordinator) recall(number uint64) {
+	c.g.shelf.withdraw(number)
+	for _, b := range c.boxes {
+		b.send(message{Kind: kindRecall, Begun: number})
+	}
+}
+
+const (
+	// reviewPause is how often a coordinator asks whether what it has last planned would be planned so again. Between an operation and
+	// the next a link may fall, and the first one after that would begin by the plan of before.
+	reviewPause = 5 * time.Second
+	// maxRecent bounds the kinds of operations that it asks about.
+	maxRecent = 8
+)
+
+// A recent is what a group's operations have asked for lately.
+type recent struct {
+	kinds  []recentKind // the latest last
+	asking bool
+}
+
+type recentKind struct {
+	kind    callKind
+	request Request
+	at      time.Time
+}
+
+// note notes that r was asked for.
+func (r *recent) note(kind callKind, req Request, at time.Time) {
+	r.kinds = slices.DeleteFunc(r.kinds, func(k recentKind) bool { return k.kind == kind || at.Sub(k.at) > standingTime })
+	r.kinds = append(r.kinds, recentKind{kind, req, at})
+	r.kinds = r.kinds[max(0, len(r.kinds)-maxRecent):]
+}
+
+// reviewed takes the standing plans that stand no longer.
+func (r *recent) reviewed(c *coordinator, stale []uint64) {
+	r.asking = false
+	for _, n := range stale {
+		c.recall(n)
+	}
+}
+
+// review asks the planner about the plans that stand, in a goroutine of its own.
+func (c *coordinator) review(ctx context.Context) {
+	if c.g.cfg.Stands == nil || c.recent.asking || c.failed != nil {
+		return
+	}
+	now := time.Now()
+	var ask []recentKind
+	for _, k := range c.recent.kinds {
+		if now.Sub(k.at) <= standingTime && c.g.shelf.standing(k.kind) != 0 {
+			ask = append(ask, k)
+		}
+	}
+	if len(ask) == 0 {
+		return
+	}
+	c.recent.asking = c.g.start(func() {
+		stale := []uint64{}
+		for _, k := range ask {
+			if n := c.g.shelf.standing(k.kind); n != 0 && ctx.Err() == nil && !c.g.cfg.Stands(k.request) {
+				stale = append(stale, n)
+			}
+		}
+		c.post(coordEvent{stale: stale})
+	})
+}

@@ -1,0 +1,136 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// How a member carries out an operation by the coordinator's start message. One that begins before it is in ahead.go.
+
+// start begins the operation for which all ranks are ready.
+func (m *member) start(msg message) {
+	m.mu.Lock()
+	o := m.ops[msg.Seq]
+	if o != nil && len(o.inputs) != m.here() && !o.running {
+		o = nil
+	}
+	if o != nil {
+		if e := m.sureLocked(o); e != nil {
+			m.mu.Unlock()
+			if msg.Begun != e.kept.number {
+				m.refuse(&msg)
+			}
+			e.word <- msg // which ends what has begun, and begins anew
+			return
+		}
+		if o.running || m.ctx.Err() != nil {
+			m.mu.Unlock()
+			return
+		}
+		o.running = true
+		m.settleLocked(msg.Seq)
+	}
+	m.mu.Unlock()
+	if o == nil {
+		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that not all ranks here asked for"})
+		return
+	}
+	m.refuse(&msg)
+	m.launch(o, func() { m.execute(o, msg) })
+}
+
+// launch has f complete o in a goroutine of its own.
+func (m *member) launch(o *op, f func()) {
+	if !m.g.start(f) {
+		o.err = ErrClosed
+		close(o.finished)
+		m.fail(stopped(m.g.cfg.Self))
+	}
+}
+
+// execute runs this host's part of the operation and completes it.
+func (m *member) execute(o *op, msg message) {
+	// The coordinator started its clock when the last rank was ready: planning and the
+	// way of the start message belong to the operation.
+	if msg.Info == nil {
+		msg.Info = &Planned{}
+	}
+	begun := time.Now().Add(-msg.Info.Cost - m.g.cfg.Latency(m.roster[0]))
+	m.mu.Lock()
+	inputs := o.inputs
+	o.inputs = nil
+	m.mu.Unlock()
+	key := m.kindOf(inputs)
+	m.g.shelf.drop(key)
+	res, err := m.exchange(m.ctx, o, &msg, inputs, nil)
+	if err == nil {
+		m.keep(key, &msg)
+	}
+	m.complete(o, res, err, begun)
+}
+
+// complete ends an operation that was planned, and that all hosts have begun at the instant begun.
+func (m *member) complete(o *op, res *result, err error, begun time.Time) {
+	if err == nil {
+		res.elapsed = max(0, time.Since(begun))
+		m.say(message{Kind: kindDone, Seq: o.seq})
+	} else if m.ctx.Err() == nil {
+		msg := message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()}
+		var input *inputError
+		if errors.As(err, &input) {
+			msg = message{Kind: kindLost, Rank: input.rank, Cause: err.Error(), Failure: &Failure{Kind: RankFailed}}
+		}
+		m.say(msg)
+		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
+	}
+	if cause := context.Cause(m.ctx); err != nil && cause != nil {
+		err = cause
+	}
+	m.mu.Lock()
+	o.result, o.err = res, err
+	m.mu.Unlock()
+	close(o.finished)
+}
+
+// exchange runs this host's part, by the start message msg, with the inputs of its ranks. sure is [Exchange.Sure].
+func (m *member) exchange(ctx context.Context, o *op, msg *message, inputs map[int]contribution, sure <-chan struct{}) (*result, error) {
+	if msg.Collective == Barrier { // that all have come is all that there is to it
+		res := &result{views: make(map[int]view), info: *msg.Info}
+		for rank := range inputs {
+			res.views[rank] = view{}
+		}
+		return res, nil
+	}
+	var r *room
+	var err error
+	if msg.Collective == plan.Alltoall {
+		r, err = m.alltoallRoom(o.seq, msg.Rows, inputs)
+	} else {
+		r, err = m.allgatherRoom(o.seq, msg.Sizes, inputs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if msg.Hold > 0 {
+		select { // while the others hear of the start: see coordinator.holds
+		case <-time.After(min(msg.Hold, maxHold)):
+		case <-ctx.Done():
+			r.release()
+			return nil, context.Cause(ctx)
+		}
+	}
+	send, results := r.memory()
+	t, err := m.g.cfg.Run(ctx, Exchange{
+		Part: msg.Part, Hosts: m.hosts, Send: send, Results: results, Layout: r.layout, Sure: sure,
+		Watch: func(progress func() (done, total int64)) { o.progress.Store(&progress) },
+	})
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	r.sent()
+	return &result{views: r.views, bufs: r.results, info: *msg.Info, transfer: t}, nil
+}

@@ -1,0 +1,276 @@
+package group
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// Standing plans. An operation that was planned and has ended well is often asked for again, by the same ranks and with the same
+// sizes. So each host keeps its part, and a number that names the whole plan. When all of its ranks have made the same call
+// again, it begins at once and tells the coordinator with which plan (ahead.go). If all have begun with one plan, and what all ranks
+// ask for is what that was made for, the coordinator only says so; else it plans as ever, and who had begun begins anew.
+//
+// The number is a digest of all parts and of what they were made for, so no two plans have the same, and whoever says it means
+// this plan.
+
+const (
+	// maxKept bounds the plans that a host keeps, and those whose numbers it knows as a coordinator.
+	maxKept = 32
+	// maxKeptPart bounds what is kept of one plan, and maxKeptBytes of all, in bytes.
+	maxKeptPart  = 1 << 20
+	maxKeptBytes = 16 << 20
+	// standingTime is how long a plan is good for after it was last borne out. Its coordinator takes it back as soon as
+	// it would plan anew; this is for hosts that are not told, and it is what a pause in a workflow may take.
+	standingTime = 5 * time.Minute
+	// maxMistrust bounds the power of two of how often an operation must be the same before it is kept.
+	maxMistrust = 6
+)
+
+// A callKind names what some ranks ask for: a digest.
+type callKind [sha256.Size]byte
+
+// namesOf is a digest of a roster.
+func namesOf(roster []string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, name := range roster {
+		h.Write(binary.AppendUvarint(nil, uint64(len(name))))
+		h.Write([]byte(name))
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// kindOf names what ranks of a roster with the digest names ask for by their ready messages.
+func kindOf(names [sha256.Size]byte, ranks []int, call func(rank int) *message) (k callKind) {
+	h := sha256.New()
+	h.Write(names[:])
+	for i, r := range ranks {
+		m := call(r)
+		var b []byte
+		if i == 0 {
+			b = binary.AppendUvarint(b, uint64(len(m.Collective)))
+			b = append(b, m.Collective...)
+			b = binary.AppendUvarint(b, uint64(m.Root))
+		}
+		b = binary.AppendUvarint(b, uint64(r))
+		b = binary.AppendUvarint(b, uint64(m.Size))
+		b = binary.AppendUvarint(b, uint64(len(m.Rows)))
+		h.Write(append(b, m.Rows...))
+	}
+	return callKind(h.Sum(nil))
+}
+
+// plain reports whether a call leaves everything to the planner, so that what is planned for it may serve again.
+func plain(ready *message) bool {
+	return (ready.Collective == plan.Allgather || ready.Collective == plan.Alltoall || ready.Collective == Broadcast) &&
+		ready.Algorithm == "" && ready.Plan == "" && ready.Options == (Options{})
+}
+
+// number names the plan of parts and columns for what all ranks ask for; 0 if it cannot be kept.
+func (g *Groups) number(all callKind, parts, columns [][]byte) uint64 {
+	h := sha256.New()
+	h.Write(all[:])
+	for i, part := range parts {
+		unstamped, err := g.cfg.Restamp(part, ID{}, 0)
+		size := len(part)
+		if columns != nil {
+			size += len(columns[i])
+		}
+		if err != nil || size > maxKeptPart {
+			return 0
+		}
+		h.Write(binary.AppendUvarint(nil, uint64(len(part))))
+		h.Write(unstamped)
+	}
+	for _, c := range columns {
+		h.Write(c) // their lengths follow from what they say
+	}
+	return max(1, binary.BigEndian.Uint64(h.Sum(nil)))
+}
+
+// A kept plan is a host's share of one, as the coordinator sent it.
+type kept struct {
+	kind   callKind // of the host's ranks
+	number uint64
+	from   string  // the coordinator's host
+	start  message // without what was of one operation
+	borne  time.Time
+}
+
+func (k *kept) bytes() int { return len(k.start.Part) + len(k.start.Rows) + 8*len(k.start.Sizes) }
+
+// A known plan is one that all hosts have kept, as far as its coordinator knows.
+type known struct {
+	kind   callKind // of all ranks
+	number uint64
+	info   Planned
+}
+
+// A mood is how far calls of one collective by the ranks of a roster are trusted to be as before.
+type mood struct {
+	of       callKind // of no rank
+	last     callKind // of all ranks
+	same     int      // how often in a row it was that
+	mistrust int      // how often hosts have begun in vain, less how often they were right
+}
+
+// A shelf holds the plans that stand, newest last. Few are in use at a time: they are searched one by one.
+type shelf struct {
+	mu    sync.Mutex // guards the fields below; nothing blocks while it is held
+	kept  []kept
+	bytes int // of kept
+	known []known
+	moods []mood
+}
+
+// renew moves the element that is wanted to the end of list and returns it.
+func renew[T any](list []T, wanted func(*T) bool) *T {
+	for i := range list {
+		if wanted(&list[i]) {
+			v := list[i]
+			copy(list[i:], list[i+1:])
+			list[len(list)-1] = v
+			return &list[len(list)-1]
+		}
+	}
+	return nil
+}
+
+// take returns what is kept for a host's calls.
+func (s *shelf) take(kind callKind, now time.Time) (kept, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := renew(s.kept, func(k *kept) bool { return k.kind == kind })
+	if k == nil || now.Sub(k.borne) > standingTime {
+		return kept{}, false
+	}
+	return *k, true
+}
+
+// put keeps k in place of what was kept for the same.
+func (s *shelf) put(k kept) {
+	if k.bytes() > maxKeptPart {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeLocked(func(o *kept) bool { return o.kind == k.kind })
+	s.kept = append(s.kept, k)
+	s.bytes += k.bytes()
+	for len(s.kept) > maxKept || s.bytes > maxKeptBytes {
+		oldest := s.kept[0].kind
+		s.removeLocked(func(o *kept) bool { return o.kind == oldest })
+	}
+}
+
+func (s *shelf) removeLocked(which func(*kept) bool) {
+	s.kept = slices.DeleteFunc(s.kept, func(k kept) bool {
+		gone := which(&k)
+		if gone {
+			s.bytes -= k.bytes()
+		}
+		return gone
+	})
+}
+
+// drop forgets what is kept for a host's calls.
+func (s *shelf) drop(kind callKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeLocked(func(k *kept) bool { return k.kind == kind })
+}
+
+// recall forgets a plan that the coordinator on host from takes back.
+func (s *shelf) recall(from string, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeLocked(func(k *kept) bool { return k.from == from && k.number == number })
+}
+
+// bear notes that a plan was good once more.
+func (s *shelf) bear(number uint64, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.kept {
+		if s.kept[i].number == number {
+			s.kept[i].borne = now
+		}
+	}
+}
+
+// lookup returns the plan that stands for what all ranks ask for.
+func (s *shelf) lookup(kind callKind) (known, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := renew(s.known, func(k *known) bool { return k.kind == kind })
+	if k == nil {
+		return known{}, false
+	}
+	return *k, true
+}
+
+// know notes that all hosts have kept a plan.
+func (s *shelf) know(k known) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = slices.DeleteFunc(s.known, func(o known) bool { return o.kind == k.kind })
+	s.known = append(s.known, k)
+	s.known = s.known[max(0, len(s.known)-maxKept):]
+}
+
+// standing returns the number of the plan that stands for what all ranks ask for, 0 if there is none.
+func (s *shelf) standing(kind callKind) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.known {
+		if s.known[i].kind == kind {
+			return s.known[i].number
+		}
+	}
+	return 0
+}
+
+// withdraw forgets a plan as a coordinator.
+func (s *shelf) withdraw(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = slices.DeleteFunc(s.known, func(k known) bool { return k.number == number })
+}
+
+// moodOf returns the mood of calls, a new one if need be. The caller holds the lock.
+func (s *shelf) moodOf(of callKind) *mood {
+	if m := renew(s.moods, func(m *mood) bool { return m.of == of }); m != nil {
+		return m
+	}
+	s.moods = append(s.moods, mood{of: of})
+	s.moods = s.moods[max(0, len(s.moods)-maxKept):]
+	return &s.moods[len(s.moods)-1]
+}
+
+// planned notes that calls were planned. vain says that some hosts had begun with another plan. It reports whether
+// the plan is to be kept: each time that hosts begin in vain the calls must be the same twice as often in a row before.
+func (s *shelf) planned(of, kind callKind, vain bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.moodOf(of)
+	m.same++
+	if m.last != kind {
+		m.last, m.same = kind, 1
+	}
+	if vain {
+		m.mistrust = min(m.mistrust+1, maxMistrust)
+	}
+	return m.same >= 1<<m.mistrust
+}
+
+// right notes that hosts were right to begin.
+func (s *shelf) right(of callKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.moodOf(of)
+	m.mistrust = max(m.mistrust-1, 0)
+}

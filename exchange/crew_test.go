@@ -1,0 +1,54 @@
+package exchange
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// TestSharing: how many pairs of hosts are taken to share a way. Of an alltoall whose hosts do not send to all of a site they are those
+// that fill the link, however many hosts the sites have.
+func TestSharing(t *testing.T) {
+	flow := Path{RTT: 100 * time.Millisecond, Rate: 1e5}
+	held := Path{RTT: 100 * time.Millisecond, Rate: 1e5, Capacity: 8e5}
+	for _, c := range []struct {
+		name               string
+		op                 plan.Collective
+		here, there, peers int
+		path               Path
+		want               int
+	}{
+		{"bridges of a small site", plan.Alltoall, 4, 8, 2, held, 8},
+		{"bridges of a large site", plan.Alltoall, 20, 16, 1, held, 10},
+		{"few flows fill the link", plan.Alltoall, 20, 16, 1, Path{RTT: time.Second, Rate: 1e5, Capacity: 3e5}, 8},
+		{"to all hosts", plan.Alltoall, 8, 8, 8, held, 64},
+		{"one flow fills the link", plan.Alltoall, 20, 16, 1, flow, 20},
+		{"nothing is known", plan.Alltoall, 20, 16, 1, Path{}, 20},
+		{"an allgather", plan.Allgather, 20, 16, 1, held, 20},
+		{"nobody", plan.Alltoall, 3, 3, 0, flow, 3},
+	} {
+		x := &run{eng: &Engine{cfg: Config{Self: "a0", Site: func(host string) string { return host[:1] }}},
+			part: &Part{Collective: c.op}, peers: make(map[string]*peer)}
+		for i := range c.here {
+			x.part.Hosts = append(x.part.Hosts, fmt.Sprint("a", i))
+		}
+		for i := range c.there {
+			x.part.Hosts = append(x.part.Hosts, fmt.Sprint("b", i))
+		}
+		for i, name := range x.part.Hosts {
+			if strings.HasPrefix(name, "b") && i-c.here < c.peers {
+				x.peers[name] = &peer{name: name, sends: []*send{{}}, path: c.path}
+			}
+		}
+		p := x.peers["b0"]
+		if p == nil {
+			p = &peer{name: "b0", path: c.path}
+		}
+		if got := x.sharing(p); got != c.want {
+			t.Errorf("%s: %d pairs, want %d", c.name, got, c.want)
+		}
+	}
+}

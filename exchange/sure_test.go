@@ -1,0 +1,113 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/gridnet"
+)
+
+// TestUnsure: a run that is not sure of the others sends a bounded part, concludes nothing from silence, is in no other exchange's way, and
+// ends well when they come.
+func TestUnsure(t *testing.T) {
+	const (
+		rate = 8 * gridnet.Mbps
+		size = 600 << 10
+		late = 45 * time.Second // over WaitStart: streams are turned away and come back
+	)
+	for _, known := range []bool{true, false} {
+		c := &samples{of: make(map[string][]Sample), when: make(map[string][]time.Time)}
+		w := way{rate: rate, latency: 20 * time.Millisecond, window: known}
+		overGridnet(t, star(3, w.link()), 1, func(t *testing.T, _ *gridnet.Network, g *quicGrid) {
+			p := newPlanner(plan.Allgather, 3)
+			for o := range 3 {
+				for d := range 3 {
+					if o != d {
+						p.add(o, d, plan.Block{Origin: o, Dest: plan.All})
+					}
+				}
+			}
+			p.p.MessageBytes = size
+			j := newJob(t, rand.New(rand.NewPCG(1, 95)), p.p, 0)
+			sure := make(chan struct{})
+			begun := time.Now()
+			var stats [3]Stats
+			var wg sync.WaitGroup
+			for h := range 3 {
+				j.data[h].Sure = sure
+				wg.Go(func() {
+					if h == 2 {
+						time.Sleep(late)
+					}
+					var err error
+					if stats[h], err = g.engines[p.p.Hosts[h]].Run(t.Context(), j.parts[h], j.data[h]); err != nil {
+						t.Errorf("host %d: %v", h, err)
+					}
+				})
+			}
+			time.Sleep(20 * time.Second)
+			for h := range 2 {
+				if n := j.data[h].Progress.Sent.Load(); n < maxUnsure || n > 2*maxUnsure {
+					t.Errorf("host %d has sent %d bytes, want %d to one host and at most as many to the other", h, n, maxUnsure)
+				}
+			}
+			other := newJob(t, rand.New(rand.NewPCG(2, 95)), p.p, 0)
+			begin := time.Now()
+			g.must(t, other)
+			if took := time.Since(begin); took > 3*time.Second {
+				t.Errorf("another exchange of the same hosts took %v meanwhile", took)
+			}
+			time.Sleep(time.Until(begun.Add(late + time.Second)))
+			close(sure)
+			told := time.Now()
+			wg.Wait()
+			if took := time.Since(told); took > 3*time.Second {
+				t.Errorf("known %v: the rest took %v", known, took)
+			}
+			for h := range 3 {
+				if err := j.check(h); err != nil {
+					t.Error(err)
+				}
+				if r := stats[h].Relief; r.Replanned != 0 || r.Detoured != 0 {
+					t.Errorf("known %v: host %d took a late host for a link that fell: %+v", known, h, r)
+				}
+			}
+			for host, all := range c.of {
+				for _, s := range all {
+					if s.Exchange == j.parts[0].ID && s.Begin.Before(told) {
+						t.Errorf("%s: sample of a time in which a host was late: %s", host, show(s))
+					}
+				}
+			}
+		}, w.edit, c.edit)
+	}
+}
+
+// TestRefuse: who waits for an exchange that never begins is told so at once, and so is who comes later.
+func TestRefuse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := ringPlan(2)
+		p.MessageBytes = 1000
+		g := newFakeGrid(t, p.Hosts, nil)
+		j := newJob(t, rand.New(rand.NewPCG(1, 96)), p, 0)
+		go func() {
+			time.Sleep(time.Second)
+			g.engines[p.Hosts[1]].Refuse(j.parts[1].ID, "it has begun anew")
+		}()
+		begun := time.Now()
+		_, err := g.engines[p.Hosts[0]].Run(context.Background(), j.parts[0], j.data[0])
+		var refused *PeerError
+		if !errors.As(err, &refused) || time.Since(begun) > 2*time.Second {
+			t.Errorf("%v after %v, want the peer's refusal after a second", err, time.Since(begun))
+		}
+		if _, err := g.engines[p.Hosts[1]].Run(context.Background(), j.parts[1], j.data[1]); !errors.Is(err, ErrRunning) {
+			t.Errorf("what was refused runs: %v", err)
+		}
+		g.accepts.Wait()
+	})
+}

@@ -1,0 +1,182 @@
+package exchange
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A tapBench is a window that several runs use, without engines: every lane has one waiter.
+type tapBench struct {
+	x     *run // whoever calls
+	w     *window
+	lanes []*outLane
+}
+
+func newTapBench(rng *rand.Rand, taps int) *tapBench {
+	b := &tapBench{x: &run{eng: &Engine{}}}
+	var mu sync.Mutex // of another run, so that wakes are kept
+	path := Path{RTT: time.Duration(1+rng.IntN(200)) * time.Millisecond, Rate: 1e6, Flows: 1 + rng.IntN(20)}
+	for range taps {
+		lanes := 1 + rng.IntN(3)
+		w := newWindow(path, lanes, 1<<(10+rng.IntN(10)))
+		t := &tap{window: w, run: b.x, name: "host", slice: w.slice, step: w.step, queue: w.queue, lone: lanes == 1, whole: rng.IntN(2) == 0}
+		b.x.eng.windows.join(t)
+		b.w = t.window
+		for n := range lanes {
+			b.lanes = append(b.lanes, &outLane{n: n, win: t, cond: sync.NewCond(&mu)})
+		}
+	}
+	return b
+}
+
+// TestTap: whatever lanes of several runs ask for, write and give back, what is reserved and under way adds up, nobody waits while there is
+// room, and at the end nothing is left.
+func TestTap(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 99))
+		b := newTapBench(rng, 2+rng.IntN(5))
+		for step := range 400 {
+			l := b.lanes[rng.IntN(len(b.lanes))]
+			switch rng.IntN(6) {
+			case 0, 1:
+				if !l.turn.waits || !l.turn.midway {
+					l.win.begin(l, rng.IntN(4) > 0)
+				}
+			case 2, 3:
+				if n := l.win.slice; l.win.take(l, n) {
+					l.sent += n
+				}
+			case 4:
+				n := l.sent - l.got
+				if n > 0 && rng.IntN(2) == 0 {
+					n = rng.Int64N(n) + 1
+				}
+				l.got += n
+				l.win.reply(l, n, time.Duration(rng.IntN(1000))*time.Millisecond)
+			case 5:
+				l.win.cancel(l)
+			}
+			b.check(t, seed, step)
+		}
+		for _, l := range b.lanes {
+			l.win.cancel(l)
+			n := l.sent - l.got
+			l.got = l.sent
+			l.win.reply(l, n, math.MaxInt64)
+		}
+		for _, l := range b.lanes {
+			l.win.cancel(l) // what the others gave back
+		}
+		if b.w.reserved != 0 || len(b.w.line) != 0 || b.w.sent != b.w.got || b.w.stuck != 0 {
+			t.Fatalf("seed %d: at the end %d bytes are reserved, %d lanes wait, %d of %d bytes are answered", seed, b.w.reserved, len(b.w.line), b.w.got, b.w.sent)
+		}
+		for _, l := range b.lanes {
+			b.x.eng.windows.leave(l.win)
+		}
+		if n := len(b.x.eng.windows.all); n != 0 {
+			t.Fatalf("seed %d: %d windows are left", seed, n)
+		}
+	}
+}
+
+func (b *tapBench) check(t *testing.T, seed uint64, step int) {
+	t.Helper()
+	var reserved, sent, got int64
+	waits := 0
+	for _, l := range b.lanes {
+		reserved += l.turn.reserved
+		sent, got = sent+l.sent, got+l.got
+		if l.turn.waits {
+			waits++
+			if l.turn.reserved > 0 {
+				t.Fatalf("seed %d, step %d: a lane that waits may write %d bytes", seed, step, l.turn.reserved)
+			}
+		}
+	}
+	if reserved != b.w.reserved || waits != len(b.w.line) || sent != b.w.sent || got != b.w.got {
+		t.Fatalf("seed %d, step %d: reserved %d, want %d; %d wait, want %d; sent %d, want %d; answered %d, want %d",
+			seed, step, b.w.reserved, reserved, len(b.w.line), waits, b.w.sent, sent, b.w.got, got)
+	}
+	if waits > 0 && b.w.sent+b.w.reserved == b.w.got {
+		t.Fatalf("seed %d, step %d: %d lanes wait and nothing is under way", seed, step, waits)
+	}
+}
+
+// TestTapIsFair: runs that always have something to send are served alike, whatever their chunks.
+func TestTapIsFair(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 100))
+		b := newTapBench(rng, 2+rng.IntN(5))
+		for range 1000 {
+			for more, passes := true, 0; more; passes++ {
+				if passes > 20000 {
+					t.Fatalf("seed %d: no end of what may go out: %d bytes with a limit of %d", seed, b.w.sent-b.w.got, b.w.limit)
+				}
+				more = false
+				for _, l := range b.lanes { // one after the other: all ask at the same time
+					if l.win.begin(l, true) && l.win.take(l, l.win.slice) {
+						l.sent += l.win.slice
+						more = true
+					}
+				}
+			}
+			l := b.lanes[rng.IntN(len(b.lanes))]
+			if n := min(l.sent-l.got, l.win.slice); n > 0 {
+				l.got += n
+				l.win.reply(l, n, time.Duration(b.w.sent-b.w.got)*time.Microsecond) // a queue of 1 MB/s
+			}
+		}
+		low, high := int64(math.MaxInt64), int64(0)
+		for _, o := range b.w.taps {
+			low, high = min(low, o.served), max(high, o.served)
+		}
+		if most := 2 * b.w.limit; high-low > most {
+			t.Errorf("seed %d: of %d runs one was served %d bytes and another %d, want at most %d between them", seed, len(b.w.taps), low, high, most)
+		}
+	}
+}
+
+// TestClocks: the peer's clock may begin anew, and may say anything.
+func TestClocks(t *testing.T) {
+	w := &tap{window: &window{}}
+	const wrap = clockWrap * time.Microsecond
+	sent, clock := time.Duration(0), wrap-time.Second
+	first := w.took(sent, clock)
+	for i := range 20 {
+		sent += time.Hour / 7
+		clock = (clock + time.Hour/7 + time.Duration(i)*time.Millisecond) % wrap
+		first += time.Duration(i) * time.Millisecond
+		if got := w.took(sent, clock); got != first {
+			t.Fatalf("%d: %v by two clocks, want %v", i, got, first)
+		}
+	}
+	for _, c := range []time.Duration{0, 1, math.MaxInt64, maxNumber * time.Microsecond} {
+		if got := w.took(sent, c); got < -wrap/2 || got >= wrap/2 {
+			t.Errorf("clock %d: %v, want between -%v and %v", c, got, wrap/2, wrap/2)
+		}
+	}
+}
+
+// TestEarly: what went out long before the peer began is no measure, and all else is.
+func TestEarly(t *testing.T) {
+	start := time.Now()
+	for _, tc := range []struct {
+		doubt doubt
+		at    time.Duration
+		want  bool
+	}{
+		{doubt{}, time.Second, false},
+		{doubt{unsure: true}, time.Millisecond, false}, // not for long
+		{doubt{end: start.Add(shortDoubt / 2)}, time.Millisecond, false},
+		{doubt{end: start.Add(10 * time.Second)}, time.Second, true},
+		{doubt{end: start.Add(10 * time.Second)}, 11 * time.Second, false},
+	} {
+		x := &run{start: start, doubt: tc.doubt}
+		if got := x.early(tc.at); got != tc.want {
+			t.Errorf("%+v, sent at %v: early is %v, want %v", tc.doubt, tc.at, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/accuracy/random"
+	"github.com/gridagent/gridagent/probe/gridfile"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// drawing is from what the grids of [Drawn] are drawn. What is on them beside what the table's grids have, a tenth of the links with jitter and a
+// tenth with a short or a long queue, real links have as well.
+var drawing = random.Limits{
+	Sites: 5, Hosts: 8, All: 24,
+	LAN: random.Range{Least: 50, Most: 1000}, Rate: random.Range{Least: 1, Most: 1000}, Lag: random.Range{Least: 0.5, Most: 75}, Loss: random.Range{Least: 0.0002, Most: 0.005},
+	Lossy: 0.25, Odd: 1, Held: 0.25, Jitter: 0.1, Queues: 0.1,
+}
+
+// drawnAllowance is how many of the longest round trips an operation on a drawn grid may take beside its bound, which knows of bytes only: sizes go to
+// the coordinator and the plan comes back, and data need a way for themselves and another where they are relayed.
+const drawnAllowance = 2
+
+// drawnLimit is that of the ratio.
+const drawnLimit = 1.5
+
+// drawnCells are those of the grids with the seeds from first to last.
+func drawnCells(first, last uint64) (cells []Cell) {
+	for seed := first; seed <= last; seed++ {
+		for _, op := range []plan.Collective{plan.Allgather, plan.Alltoall} {
+			cells = append(cells, Cell{Collective: op, Network: drawnName(seed), Size: 64 * kib, Settle: settling, Runs: 3, Limit: drawnLimit})
+		}
+	}
+	return cells
+}
+
+// drawnEngines are the same for engines alone.
+func drawnEngines(first, last uint64) []Cell {
+	cells := drawnCells(first, last)
+	for i := range cells {
+		cells[i].Settle, cells[i].Limit = 0, 0
+	}
+	return cells
+}
+
+// drawnName is the network drawn from seed.
+func drawnName(seed uint64) string { return fmt.Sprintf("drawn-%d", seed) }
+
+// drawn returns the grid of a network of [drawnName].
+func drawn(name string) (*random.Grid, error) {
+	var seed uint64
+	if _, err := fmt.Sscanf(name, "drawn-%d", &seed); err != nil || drawnName(seed) != name {
+		return nil, fmt.Errorf("network %q: want drawn- and a seed", name)
+	}
+	g := random.Draw(seed, drawing)
+	for i := range g.File.WAN {
+		k := &g.File.WAN[i]
+		if k.Loss == 0 {
+			continue
+		}
+		// What a flow then gets: configs/grids/paper-3site-loss.yaml. Nothing else holds it.
+		flow := netmap.BytesPerSec(2500 / (g.RoundTrip(i).Seconds() * math.Sqrt(k.Loss)))
+		if k.Bandwidth = min(k.Capacity, flow); k.Bandwidth < k.Capacity {
+			k.HeldBy = gridfile.HeldByLoss
+		}
+	}
+	return g, nil
+}
