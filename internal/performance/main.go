@@ -56,9 +56,9 @@ func run(ctx context.Context, only string, list bool, seeds int, out string) err
 		}
 		return nil
 	}
-	var old *Raw
-	if out != "" && only != "" {
-		if old, err = readRaw(out); err != nil {
+	keep := out != "" && only != ""
+	if keep { // now, so that a file that cannot be read is no surprise after an hour
+		if _, err := readRaw(out); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,12 @@ func run(ctx context.Context, only string, list bool, seeds int, out string) err
 		fmt.Fprintf(os.Stderr, "%3d of %d  %5.1f s  %v\n", len(raw.Readings), len(cells), r.Seconds, r.Cell)
 	})
 	raw.Seconds, raw.Missing = time.Since(begin).Seconds(), len(cells)-len(raw.Readings)
-	if old != nil {
-		raw.join(old)
+	if keep { // as it is now: several may run at a time
+		old, readErr := readRaw(out)
+		if old != nil {
+			raw.join(old)
+		}
+		err = errors.Join(err, readErr)
 	}
 	if len(raw.Readings) > 0 { // what was measured until then is worth having
 		err = errors.Join(err, report(raw, out))
