@@ -111,7 +111,11 @@ func (s *mapSync) run(ctx context.Context) {
 			if !x.made {
 				continue // another one in its time
 			}
+			if x.cut || !s.heard { // the rest, or what is to be published now: after a pause, as who says that there is more may lie
+				s.wake()
+			}
 			s.heard, s.cut = true, s.cut || x.cut
+			continue
 		case <-s.news:
 			// A short pause lets news of the same moment go together, and rumours meet.
 			pause := mapPauseHot

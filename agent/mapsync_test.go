@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,6 +177,32 @@ func TestNewsDoNotWaitForFarRounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A host of another site that says after each round that there is more, as one that lies may, is turned to again after a pause, as any.
+// Virtual time.
+func TestMoreAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMapSync(newMap(t, "a0", nil), nil, "a")
+		s.peers = func() []netmap.Host { return []netmap.Host{{Name: "b0", Site: "b"}} }
+		s.known, s.busy, s.log = func(string) bool { return true }, func() bool { return false }, discardLog()
+		var rounds atomic.Int64
+		s.meet = func(ctx context.Context, _ string) (bool, error) {
+			rounds.Add(1)
+			sleep(ctx, time.Millisecond)
+			return true, context.Cause(ctx)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.run(ctx) }()
+		const span = 10 * time.Second
+		time.Sleep(span)
+		cancel()
+		<-ended
+		if n := rounds.Load(); n < 20 || n > int64(span/(mapPausePass/2)) {
+			t.Errorf("%d rounds in %v", n, span)
+		}
+	})
 }
 
 func FuzzReadFrame(f *testing.F) {

@@ -204,10 +204,8 @@ func (a *Agent) openGroups() error {
 	a.endpoint.HandleStreams(lane.StreamData, a.engine.AcceptLane)
 	a.endpoint.HandleTCPStreams(lane.StreamData, a.engine.AcceptTCP)
 	a.groups = group.New(group.Config{
-		Self: a.name,
-		Open: func(ctx context.Context, host string) (group.Stream, error) {
-			return a.endpoint.Open(ctx, host, 0, lane.StreamGroup)
-		},
+		Self:     a.name,
+		Open:     a.openGroupWays().open,
 		Members:  a.alive,
 		Plan:     a.plan,
 		Finished: a.finished,
@@ -232,6 +230,10 @@ func (a *Agent) openGroups() error {
 	a.openExperience()
 	a.endpoint.HandleStreams(lane.StreamTune, a.serveTune)
 	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
+		a.groups.Serve(s.Peer.Name, s)
+	})
+	a.endpoint.HandleViaStreams(lane.StreamGroup, func(_ context.Context, s *lane.ViaStream) {
+		a.engine.ToldBroken(s.Peer.Name)
 		a.groups.Serve(s.Peer.Name, s)
 	})
 	return nil

@@ -29,23 +29,35 @@ const (
 	detourTimeout = 5 * time.Second
 	// brokenFor is how long exchanges that begin take a way for broken that was found so.
 	brokenFor = time.Minute
+	// deafFor is how long a host that has found out itself is told nothing by the other end: longer than twice brokenFor, for which
+	// that one may hold what it was told.
+	deafFor = 5 * time.Minute
 	// maxVias bounds the hosts that are tried.
 	maxVias = 8
 )
 
-// An ear hears whether anything comes back on a lane.
-type ear struct {
+// An Ear hears whether anything comes back on a connection. The zero value is ready to use.
+type Ear struct {
 	sent, received uint64    // packets of its connection
 	since          time.Time // from then on nothing has come back for what was sent
 	heard          time.Time // when something came last
 }
 
-// listen notes that sent and received packets were counted at now. It reports whether the peer has been silent for patience.
-func (e *ear) listen(sent, received uint64, now time.Time, patience time.Duration) bool {
+// Silent notes that sent and received packets were counted at now. It reports whether the way to the peer counts as broken:
+// packets go there and nothing has come back for long, which depends on the round trip.
+func (e *Ear) Silent(sent, received uint64, now time.Time, rtt time.Duration) bool {
+	return e.listen(sent, received, now, silentFor(rtt))
+}
+
+// silentFor is how long a peer is silent behind a broken way.
+func silentFor(rtt time.Duration) time.Duration { return max(silence, silentTrips*rtt) }
+
+// listen is Silent for a given patience.
+func (e *Ear) listen(sent, received uint64, now time.Time, patience time.Duration) bool {
 	if received != e.received || e.heard.IsZero() {
 		e.heard = now
 	}
-	if received != e.received || sent <= e.sent {
+	if e.since.IsZero() || received != e.received || sent <= e.sent {
 		e.sent, e.received, e.since = sent, received, now
 		return false
 	}
@@ -62,7 +74,7 @@ func (x *run) heed(p *peer, now time.Time) {
 			continue
 		}
 		st := m.Stats()
-		patience := max(silence, silentTrips*st.SmoothedRTT)
+		patience := silentFor(st.SmoothedRTT)
 		dead := l.ear.listen(st.PacketsSent, st.PacketsReceived, now, patience)
 		if l.by == "" {
 			silent, alive = silent || dead, alive || now.Sub(l.ear.heard) < patience
@@ -77,14 +89,14 @@ func (x *run) heed(p *peer, now time.Time) {
 	if silent && !alive {
 		x.eng.cfg.Log.Info("the way to a host is broken: data go by way of others", "peer", p.name, "exchange", x.part.ID)
 		p.away = true
-		x.eng.broke(p.name, now)
+		x.eng.Broke(p.name)
 	}
 }
 
 // open opens lane n to p, by way of another host where the straight way is broken. It returns that host's name.
 func (x *run) open(p *peer, n int) (s Stream, by string, err error) {
 	x.mu.Lock()
-	p.away = p.away || x.adapts() && p.main == nil && x.eng.isBroken(p.name, time.Now())
+	p.away = p.away || x.adapts() && p.main == nil && x.eng.Broken(p.name)
 	away, vias := p.away, p.vias
 	x.mu.Unlock()
 	if vias != nil {
@@ -107,54 +119,86 @@ func (x *run) open(p *peer, n int) (s Stream, by string, err error) {
 	}
 	if err != nil {
 		if p.away = x.adapts() && time.Since(p.failing) >= silence; p.away {
-			x.eng.broke(p.name, time.Now())
+			x.eng.Broke(p.name)
 		}
 	}
 	return s, "", err
 }
 
-// broke notes that a host cannot be reached.
-func (e *Engine) broke(host string, now time.Time) {
+// A breach is a straight way that was found broken.
+type breach struct {
+	at  time.Time // when this host heard of it last
+	own time.Time // when it found out itself; zero: it was told
+}
+
+// Broke notes that the straight way to a host was found broken, by an exchange or by who else has found out.
+func (e *Engine) Broke(host string) { e.breach(host, true) }
+
+// ToldBroken notes that a host says that it cannot reach this one. Who has found out itself a short time ago believes only
+// itself: two hosts that tell each other in turns would else never try the straight way again.
+func (e *Engine) ToldBroken(host string) { e.breach(host, false) }
+
+func (e *Engine) breach(host string, own bool) {
+	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	b := e.broken[host]
+	switch {
+	case own:
+		b.own = now
+	case now.Sub(b.own) < deafFor:
+		return
+	}
+	b.at = now
 	if e.broken == nil || len(e.broken) >= maxHosts {
-		e.broken = make(map[string]time.Time)
+		e.broken = make(map[string]breach)
 	}
-	e.broken[host] = now
+	e.broken[host] = b
 }
 
-// isBroken reports whether a host could not be reached a short time ago: exchanges that begin now do not wait to find
+// Broken reports whether the straight way to a host was found broken in the last minute: what begins now does not wait to find
 // that out again.
-func (e *Engine) isBroken(host string, now time.Time) bool {
+func (e *Engine) Broken(host string) bool {
+	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at, ok := e.broken[host]
-	if ok && now.Sub(at) >= brokenFor {
+	b, ok := e.broken[host]
+	if ok && now.Sub(b.at) >= deafFor {
 		delete(e.broken, host)
-		ok = false
 	}
-	return ok
+	return ok && now.Sub(b.at) < brokenFor
 }
 
-// vias returns the hosts by way of which p may be reached: the one that was last, and then by turns hosts of this one's site, of
-// p's and of others, which fail for different reasons. Hosts without a part come last.
+// vias returns the hosts by way of which p may be reached. Hosts without a part come last.
 func (x *run) vias(p *peer) []string {
-	site := x.eng.cfg.Site
-	home, there := site(x.eng.cfg.Self), site(p.name)
 	x.mu.Lock()
 	last := p.by
 	x.mu.Unlock()
+	n := len(x.part.Hosts)
+	var hosts, others []string
+	for k := 1; k < n; k++ {
+		hosts = append(hosts, x.part.Hosts[(x.part.Self+k)%n]) // so that hosts begin with different ones
+	}
+	if x.eng.cfg.Vias != nil {
+		others = x.eng.cfg.Vias()
+	}
+	return Vias(x.eng.cfg.Self, p.name, last, x.eng.cfg.Site, hosts, others)
+}
+
+// Vias returns by way of which hosts, at most 8, self may reach the host called to, the best first: last if it is one of hosts, and then by
+// turns hosts of self's site, of to's and of others, which fail for different reasons. Then come others, as they are. site
+// returns the label of a host.
+func Vias(self, to, last string, site func(string) string, hosts, others []string) []string {
+	home, there := site(self), site(to)
 	type via struct {
 		name string
 		turn int
 	}
 	var all []via
 	seen := make(map[string]int) // hosts of each site so far
-	n := len(x.part.Hosts)
-	for k := 1; k < n; k++ {
-		name := x.part.Hosts[(x.part.Self+k)%n] // so that hosts begin with different ones
+	for _, name := range hosts {
 		s := site(name)
-		if name == p.name {
+		if name == to || name == self {
 			continue
 		}
 		if s == home && home == there {
@@ -170,11 +214,9 @@ func (x *run) vias(p *peer) []string {
 	for _, v := range all {
 		names = append(names, v.name)
 	}
-	if x.eng.cfg.Vias != nil {
-		for _, h := range x.eng.cfg.Vias() {
-			if h != x.eng.cfg.Self && h != p.name && !slices.Contains(names, h) {
-				names = append(names, h)
-			}
+	for _, h := range others {
+		if h != self && h != to && !slices.Contains(names, h) {
+			names = append(names, h)
 		}
 	}
 	return names[:min(len(names), maxVias)]
@@ -191,12 +233,18 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// detour opens a stream to the host called to by way of the first of vias that leads there. Each is tried a little later
-// than the one before it.
+// detour opens a stream to the host called to by way of the first of vias that leads there.
 func (x *run) detour(ctx context.Context, to string, vias []string) (Stream, string, error) {
+	return FirstVia(ctx, to, vias, func(ctx context.Context, via string) (Stream, error) { return x.by(ctx, via, to) })
+}
+
+// FirstVia returns the first stream to the host called to that open opens by way of one of vias, and by which. Each is tried a
+// little later than the one before it; all of them together have 5 s.
+func FirstVia[S interface{ Abort() }](ctx context.Context, to string, vias []string, open func(ctx context.Context, via string) (S, error)) (s S, by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, detourTimeout)
+	defer cancel()
 	type attempt struct {
-		s   Stream
+		s   S
 		via string
 		err error
 	}
@@ -205,32 +253,31 @@ func (x *run) detour(ctx context.Context, to string, vias []string) (Stream, str
 		go func() { // ends with ctx; waited for below
 			a := attempt{via: via, err: context.Canceled}
 			if sleep(ctx, time.Duration(i)*detourStagger) {
-				a.s, a.err = x.by(ctx, via, to)
+				a.s, a.err = open(ctx, via)
 			}
 			attempts <- a
 		}()
 	}
-	var best attempt
 	var failed error
 	for range vias {
 		switch a := <-attempts; {
 		case a.err != nil:
 			failed = cmp.Or(failed, a.err)
-		case best.s != nil:
+		case by != "":
 			a.s.Abort()
 		default:
-			best = a
+			s, by = a.s, a.via
 			cancel()
 		}
 	}
-	cancel()
-	if best.s != nil {
-		return best.s, best.via, nil
+	switch {
+	case by != "":
+		return s, by, nil
+	case failed == nil:
+		return s, "", fmt.Errorf("no way to %s, and no other host to go by", to)
+	default:
+		return s, "", fmt.Errorf("no way to %s, nor by %d other hosts: %w", to, len(vias), failed)
 	}
-	if failed == nil {
-		return nil, "", fmt.Errorf("no way to %s, and no other host to go by", to)
-	}
-	return nil, "", fmt.Errorf("no way to %s, nor by %d other hosts: %w", to, len(vias), failed)
 }
 
 // by opens a stream to the host called to by way of via, and waits until it is there.

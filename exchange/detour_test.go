@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestEar(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 97))
-		var e ear
+		var e Ear
 		now := time.Unix(1e9, 0)
 		var sent, received uint64
 		look := func() bool { now = now.Add(paceEvery); return e.listen(sent, received, now, silence) }
@@ -48,6 +49,30 @@ func TestEar(t *testing.T) {
 		if took := now.Sub(began); took < silence {
 			t.Fatalf("seed %d: silent after %v", seed, took)
 		}
+	}
+}
+
+// TestBroken: two hosts that tell each other that the way between them is broken try it again though, however often they talk.
+func TestBroken(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 5))
+			ends := []*Engine{{}, {}} // each is "x" to the other
+			finds := rng.IntN(2)
+			ends[finds].Broke("x")
+			for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(time.Duration(rng.Int64N(int64(20 * time.Second)))) {
+				from := rng.IntN(2)
+				if ends[from].Broken("x") {
+					if d := time.Since(began); d >= 2*brokenFor {
+						t.Fatalf("seed %d: broken after %v", seed, d)
+					}
+					ends[1-from].ToldBroken("x")
+				}
+			}
+			if ends[finds].ToldBroken("x"); !ends[finds].Broken("x") {
+				t.Errorf("seed %d: what it is told an hour later counts for nothing", seed)
+			}
+		})
 	}
 }
 

@@ -66,10 +66,10 @@ type Engine struct {
 	mu       sync.Mutex // guards the fields below; never held over I/O
 	runs     map[ID]*run
 	expected map[ID]*expectation
-	waiting  int                  // streams, over all expectations
-	pipes    int                  // streams that are carried for others
-	broken   map[string]time.Time // hosts that could not be reached, and when that was found
-	transit  int64                // bytes reserved by runs
+	waiting  int               // streams, over all expectations
+	pipes    int               // streams that are carried for others
+	broken   map[string]breach // hosts that could not be reached, and when that was found
+	transit  int64             // bytes reserved by runs
 	outcomes map[ID]outcome
 	order    []ID // of outcomes, a ring once it is full
 	oldest   int  // in order

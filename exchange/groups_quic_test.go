@@ -98,7 +98,7 @@ func TestGroups(t *testing.T) {
 		}
 		before := lost()
 		took := together(t, g, jobsOf(t, 1, w.allgather(t, size), groups))
-		atOnce(t, took, bound.Seconds, 1.3, 1.5)
+		atOnce(t, took, bound.Seconds, 1.45, 1.5) // 1.18 to 1.38 seen in 25 runs
 		n := lost() - before
 		t.Logf("%d packets lost", n)
 		if n > 700 {

@@ -30,7 +30,7 @@ func TestLanesFillPath(t *testing.T) {
 	}{
 		{"clean", 0, clean, 1, 0.85, 1.02},
 		{"clean, engine's number", 0, clean, own, 0.85, 1.02},
-		{"1 % lost", 0.01, known, 4, 0.2, 0.6},
+		{"1 % lost", 0.01, known, 4, 0.2, 0.75},
 		{"1 % lost, engine's number", 0.01, known, own, 0.8, 1.02},
 		{"1 % lost, not known", 0.01, clean, own, 0.5, 1.02},
 	} {

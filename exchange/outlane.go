@@ -37,7 +37,7 @@ type outLane struct {
 	slices    []mark    // of what is between them, in order
 	flights   []flight  // entries between taken and got, in order
 	heard     time.Time // when the last answer came
-	ear       ear
+	ear       Ear
 	copied    time.Time // when another lane took a flight of this one to write it again
 }
 

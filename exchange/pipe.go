@@ -3,22 +3,19 @@ package exchange
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/lane"
 )
 
 // The third host of a detour, which pipes a stream of others, and the far one, which takes it for the first one's.
 //
 // Why the far one believes the third: both are members of the cluster, by their certificates, and the header holds the
 // exchange's id, which only its hosts know. Whoever knows it can send wrong data for blocks in any case, as every host
-// of an exchange may deliver any block (relieving.go).
+// of an exchange may deliver any block (relieving.go). Control streams of groups have no such secret, and so TLS inside: lane's via.go.
 
-const (
-	// maxPipes bounds the streams that an engine carries for others.
-	maxPipes = 256
-	// pipeBytes is the buffer of each direction.
-	pipeBytes = 32 << 10
-)
+// maxPipes bounds the streams that an engine carries for others.
+const maxPipes = 256
 
 // carry pipes s, which comes from a host and is for another one, until both directions have ended.
 func (e *Engine) carry(ctx context.Context, from string, h header, r frameReader, s Stream) {
@@ -29,30 +26,7 @@ func (e *Engine) carry(ctx context.Context, from string, h header, r frameReader
 		return
 	}
 	defer e.endPipe()
-	abort := func() { s.Abort(); to.Abort() }
-	stop := context.AfterFunc(ctx, abort)
-	defer stop()
-	answers := make(chan struct{})
-	go func() { // ends with either stream; waited for below
-		defer close(answers)
-		switch read, write := pump(s, to); {
-		case write != nil:
-			to.CloseRead() // nobody listens; what goes the other way still does
-		case read != nil:
-			abort()
-		default:
-			s.Close()
-		}
-	}()
-	switch read, write := pump(to, r.br); {
-	case write != nil:
-		s.CloseRead()
-	case read != nil:
-		abort()
-	default:
-		to.Close()
-	}
-	<-answers
+	lane.Splice(ctx, s, r.br, to)
 }
 
 // onward opens the second half of a detour. The caller ends the pipe if there is no error.
@@ -90,25 +64,6 @@ func (e *Engine) endPipe() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pipes--
-}
-
-// pump copies from r to w until r ends, and tells reading's errors and writing's apart.
-func pump(w io.Writer, r io.Reader) (read, write error) {
-	buf := make([]byte, pipeBytes)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			if _, werr := w.Write(buf[:n]); werr != nil {
-				return nil, werr
-			}
-		}
-		if err == io.EOF {
-			return nil, nil
-		}
-		if err != nil {
-			return err, nil
-		}
-	}
 }
 
 // unwrap reads what stands between the header of a stream that another host has carried and that of its opener,

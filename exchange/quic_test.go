@@ -124,7 +124,7 @@ func prepareQUICGrid(t testing.TB, hosts []string, listen func(host string) net.
 			t.Fatal(err)
 		}
 		ep.HandleStreams(lane.StreamData, func(ctx context.Context, s *lane.Stream) {
-			e.Accept(ctx, s.Peer.Name, slowReader{laneStream{s}, &g.fakeGrid})
+			e.Accept(ctx, s.Peer.Name, slowReader{s, &g.fakeGrid})
 		})
 		g.eps[h], g.engines[h] = ep, e
 	}
@@ -139,16 +139,16 @@ func prepareQUICGrid(t testing.TB, hosts []string, listen func(host string) net.
 
 // A slowReader reads as slowly as its grid's lag wants.
 type slowReader struct {
-	laneStream
+	*lane.Stream
 	grid *fakeGrid
 }
 
 func (s slowReader) Read(p []byte) (int, error) {
 	if s.grid.lag == nil {
-		return s.laneStream.Read(p)
+		return s.Stream.Read(p)
 	}
 	s.grid.lag()
-	return s.laneStream.Read(p[:min(len(p), 8<<10)])
+	return s.Stream.Read(p[:min(len(p), 8<<10)])
 }
 
 // star is one site per host, every pair linked by link.

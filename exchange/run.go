@@ -124,6 +124,7 @@ type peer struct {
 	vias    []string  // all lanes go by way of one of these, whatever the straight way; nil: of the plan
 	away    bool      // the straight way is broken
 	doubted int64     // bytes sent before the run was sure, see sure.go
+	doubts  bool      // an entry for it waits until then
 	deaf    bool      // news go the other way than data
 	by      string    // by which host it went last
 	failing time.Time // since then nothing could be opened

@@ -128,6 +128,9 @@ func (x *run) next(p *peer, l *outLane) work {
 			}
 		}
 		works := !p.spares(l) && !p.rests(l)
+		if p.midway > 0 {
+			l.win.cancel(l) // or what it was given would be missing to those which it waits for
+		}
 		if l.win != nil && (p.midway > 0 || !l.win.begin(l, works && x.sendable(p))) {
 			if len(x.wakes) > 0 {
 				x.unlock()
@@ -162,9 +165,10 @@ func (x *run) next(p *peer, l *outLane) work {
 	}
 }
 
-// sendable reports whether an entry of a transfer to p can be sent. It needs x.mu.
+// sendable reports whether an entry of a transfer to p can be sent. It says no where nextEntry does: two lanes that ask for room and have no
+// use for it would hand it to each other for ever. It needs x.mu.
 func (x *run) sendable(p *peer) bool {
-	if p.quiet {
+	if p.quiet || x.doubt.unsure && p.doubts {
 		return false
 	}
 	for _, s := range p.sends[p.first:] {

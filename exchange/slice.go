@@ -75,6 +75,8 @@ func (l *outLane) step() int {
 	if l.win == nil {
 		return 0
 	}
+	l.win.mu.Lock()
+	defer l.win.mu.Unlock()
 	return int(l.win.step)
 }
 

@@ -25,11 +25,6 @@ type Stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// laneStream makes a lane's stream a [Stream].
-type laneStream struct{ *lane.Stream }
-
-func (s laneStream) CloseRead() { s.CancelRead(0) }
-
 // A gatherer is a stream that writes two pieces at the price of one. A [lane.TCPStream] is one.
 type gatherer interface {
 	WriteBoth(head, body []byte) (int, error)
@@ -42,14 +37,14 @@ func OpenOver(ep *lane.Endpoint) func(ctx context.Context, host string, n int) (
 		if err != nil {
 			return nil, err
 		}
-		return laneStream{s}, nil
+		return s, nil
 	}
 }
 
 // AcceptLane is [Engine.Accept] as a handler for [lane.Endpoint.HandleStreams]: the
 // sender is who the lane's certificate names.
 func (e *Engine) AcceptLane(ctx context.Context, s *lane.Stream) {
-	e.Accept(ctx, s.Peer.Name, laneStream{s})
+	e.Accept(ctx, s.Peer.Name, s)
 }
 
 // AcceptTCP is AcceptLane for [lane.Endpoint.HandleTCPStreams].

@@ -14,8 +14,10 @@ const (
 	// receive window of a connection that carries other things as well, which begins at 1.5 MiB (lane.initialConnWindow).
 	maxUnsure  = 256 << 10
 	maxUnsures = 512 << 10
-	// unsureTransit is the part of the memory for forwarding that one such run may reserve.
-	unsureTransit = 64
+	// unsureTransit is the part of the memory for forwarding that one such run may reserve, and unsureTransits that which must be left of
+	// it: what all of them reserve would be missing to runs whose hosts are there.
+	unsureTransit  = 64
+	unsureTransits = 2
 	// shortDoubt is how long a run may be unsure without its samples being thrown away: longer than
 	// a round trip to whoever knows, where all come at the same time.
 	shortDoubt = 400 * time.Millisecond
@@ -30,7 +32,14 @@ type doubt struct {
 
 // hold lets x wait until it is sure, or has ended, if it forwards much: what is reserved for late hosts would be missing elsewhere.
 func (e *Engine) hold(x *run) {
-	if x.data.Sure == nil || x.part.Transit() <= e.cfg.MaxTransit/unsureTransit {
+	need := x.part.Transit()
+	if x.data.Sure == nil || need == 0 {
+		return
+	}
+	e.mu.Lock()
+	left := e.cfg.MaxTransit - e.transit - need
+	e.mu.Unlock()
+	if need <= e.cfg.MaxTransit/unsureTransit && left >= e.cfg.MaxTransit/unsureTransits {
 		return
 	}
 	select {
@@ -104,6 +113,7 @@ func (x *run) doubts(p *peer, n int64) bool {
 		return false
 	}
 	if x.doubt.over || p.doubted+n > maxUnsure || !x.eng.doubts.take(p.name, n) {
+		p.doubts = true
 		return true
 	}
 	p.doubted += n

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -86,6 +87,40 @@ func TestUnsure(t *testing.T) {
 			}
 		}, w.edit, c.edit)
 	}
+}
+
+// TestUnsureTransit: runs that wait for late hosts leave memory for forwarding to others, however many they are.
+func TestUnsureTransit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const size = 1000
+		p := chain(3, size) // the second host forwards what it gets
+		g := newFakeGrid(t, p.Hosts, func(c *Config) { c.MaxTransit = 100 * size })
+		e := g.engines[p.Hosts[1]]
+		sure := make(chan struct{})
+		var wg sync.WaitGroup
+		for seed := range uint64(80) {
+			j := newJob(t, rand.New(rand.NewPCG(seed, 101)), p, 0)
+			for i := range j.parts[1].Blocks { // what is only forwarded: nobody wants it here
+				j.parts[1].Blocks[i].Role = Forward
+			}
+			wg.Go(func() {
+				x := &run{part: j.parts[1], data: Data{Sure: sure}, ctx: t.Context()}
+				e.hold(x)
+				if err := e.begin(x); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		// Those that come at one instant may each take the last of it.
+		if most := e.cfg.MaxTransit * 3 / 4; e.transit < size || e.transit > most {
+			t.Errorf("runs that are not sure have reserved %d bytes, want some and %d at most", e.transit, most)
+		}
+		e.transit = 0
+		close(sure)
+		wg.Wait()
+		g.accepts.Wait()
+	})
 }
 
 // TestRefuse: who waits for an exchange that never begins is told so at once, and so is who comes later.

@@ -19,6 +19,9 @@ const wholeChunk = 32 << 10
 // leastFor is how long the time of the quickest slice holds, at least.
 const leastFor = 5 * time.Minute
 
+// clockJump is how much later than the quickest slice none is, but by the clock of a peer that has started anew.
+const clockJump = time.Minute
+
 // windows are those of all runs of an engine, by host.
 type windows struct {
 	mu  sync.Mutex // guards all; taken under run.mu
@@ -101,7 +104,7 @@ func (a *windows) leave(t *tap) {
 	}
 	w.stuck -= t.stuck
 	w.fit()
-	t.hand()
+	t.hand(nil)
 	if len(w.taps) == 1 { // who waits goes by its own rule again
 		for _, l := range w.line {
 			l.turn.waits = false
@@ -198,7 +201,7 @@ func (t *tap) ask(l *outLane, n int64, midway, wants bool) bool {
 	if midway {
 		l.turn.silent = min(l.sent-l.got, t.step)
 	}
-	t.hand()
+	t.hand(l)
 	if l.turn.reserved > 0 {
 		return true
 	}
@@ -216,7 +219,7 @@ func (t *tap) cancel(l *outLane) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.drop(l) {
-		t.hand()
+		t.hand(nil)
 	}
 }
 
@@ -234,8 +237,8 @@ func (t *tap) drop(l *outLane) bool {
 }
 
 // hand gives room to those who wait for it: chunks that have begun come first if they are short, and then the run that has been served
-// least. It needs t.mu, and t.run.mu.
-func (t *tap) hand() {
+// least. Who asks just now is not woken: of two lanes with nothing to send each would wake the other for ever. It needs t.mu, and t.run.mu.
+func (t *tap) hand(asks *outLane) {
 	w := t.window
 	for len(w.line) > 0 {
 		var first *outLane
@@ -256,7 +259,9 @@ func (t *tap) hand() {
 		first.turn = turn{reserved: n}
 		w.reserved += n
 		w.virtual = max(w.virtual, first.win.served)
-		t.run.rouse(first.cond)
+		if first != asks {
+			t.run.rouse(first.cond)
+		}
 	}
 }
 
@@ -281,7 +286,7 @@ func (t *tap) reply(l *outLane, n int64, took time.Duration) {
 	}
 	t.age(took, time.Now())
 	t.answered(n, took)
-	t.hand()
+	t.hand(nil)
 }
 
 // age forgets times of long ago, for clocks drift: 50 parts in a million are 15 ms in 5 minutes. A window may be in use for days.
@@ -301,7 +306,7 @@ func (t *tap) holds(stuck int64) {
 	defer t.mu.Unlock()
 	t.window.stuck += stuck - t.stuck
 	if t.stuck = stuck; stuck > 0 {
-		t.hand()
+		t.hand(nil)
 	}
 }
 
@@ -329,6 +334,9 @@ func (t *tap) took(sent, clock time.Duration) time.Duration {
 		d -= wrap
 	case d < -wrap/2:
 		d += wrap
+	}
+	if t.least < math.MaxInt64 && d-t.least > clockJump {
+		t.least, t.best, t.recent = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	}
 	return d
 }

@@ -160,6 +160,34 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+// TestClockOfNewPeer: a peer that starts anew while a window is in use counts from another time on, which is no queue.
+func TestClockOfNewPeer(t *testing.T) {
+	path := Path{RTT: 100 * time.Millisecond, Rate: 1e6}
+	for _, jump := range []time.Duration{-15 * time.Minute, -time.Hour, 17 * time.Minute, time.Hour} {
+		w := newWindow(path, 1, 64<<10)
+		limit := w.limit
+		l := &outLane{win: &tap{window: w, run: &run{}, slice: w.slice, step: w.step}}
+		w.taps = []*tap{l.win}
+		sent := time.Duration(0)
+		for i := range 20 {
+			clock := 2*time.Hour + sent + path.RTT/2
+			if i >= 5 {
+				clock += jump
+			}
+			for l.win.take(l, w.slice) {
+				l.sent += w.slice
+			}
+			n := l.sent - l.got
+			l.got += n
+			l.win.reply(l, n, l.win.took(sent, clock%(clockWrap*time.Microsecond)))
+			sent += path.RTT
+		}
+		if w.limit < limit {
+			t.Errorf("clock that goes on %v later: a window of %d bytes, want %d at least", jump, w.limit, limit)
+		}
+	}
+}
+
 // TestEarly: what went out long before the peer began is no measure, and all else is.
 func TestEarly(t *testing.T) {
 	start := time.Now()

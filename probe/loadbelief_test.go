@@ -103,8 +103,39 @@ func TestFallenBack(t *testing.T) {
 		for _, from := range tc.from {
 			est[[2]string{from, "a0"}] = believed(tc.rate, now.Add(-tc.age))
 		}
-		if got := r.fallenBack("b", float64(low), now); got != tc.want {
+		if got := r.fallenBack([]string{"b0", "b1"}, []string{"a0", "a1"}, float64(low), now); got != tc.want {
 			t.Errorf("%v say %.3g Mbit/s, %v ago: %v", fmt.Sprint(tc.from), tc.rate.Mbps(), tc.age, got)
 		}
+	}
+}
+
+// Of large sites a keeper asks the map for few pairs, as each load of each host may make it ask: of 2 x 500 hosts all pairs took it 0.3 s.
+func TestFallenBackOfLargeSites(t *testing.T) {
+	const low = 2.5 * netmap.Mbps
+	now := time.Now()
+	var members []Peer
+	for i := range 100 {
+		members = append(members, Peer{fmt.Sprintf("a%02d", i), "a"}, Peer{fmt.Sprintf("b%02d", i), "b"})
+	}
+	round, _ := roundAt(now)
+	r := newRoster(members)
+	found := make(map[string]bool) // senders
+	asked := 0
+	p := &Prober{cfg: Config{Self: members[0]}, around: surroundings{at: now, roster: r, round: round}}
+	p.rec = newRecorder(&Config{Self: members[0], Known: func(from, _ string) (netmap.Estimate, bool) {
+		asked++
+		return believed(low, now), found[from]
+	}})
+	if p.fallenBack("b", float64(low), now) || p.fallenBack("c", float64(low), now) {
+		t.Error("it has fallen back, and nobody has found it")
+	}
+	for _, from := range r.teams[r.team("b")].players(round)[:2] {
+		found[from] = true
+	}
+	if asked = 0; !p.fallenBack("b", float64(low), now) {
+		t.Error("two that probe between sites have found it, and it has not fallen back")
+	}
+	if asked > players*players {
+		t.Errorf("%d pairs are asked for, want %d at most", asked, players*players)
 	}
 }

@@ -145,10 +145,7 @@ func (b *loadBook) verdict(site string, link known, now time.Time) (rate float64
 	if !h.steady || !fell || hosts < 2 && !link.alone {
 		need = loadPressedMost
 	}
-	if fell && pressed < need && now.Sub(b.dips[site]) <= followAge && link.back(h.rate) {
-		need /= 2
-	}
-	if pressed < need {
+	if pressed < need && !(fell && pressed >= need/2 && now.Sub(b.dips[site]) <= followAge && link.back(h.rate)) {
 		return 0, false
 	}
 	h.said, h.spoke = now, h.rate

@@ -162,12 +162,21 @@ func (p *Prober) judgeLink(site string, now time.Time) {
 	link := known{
 		line:  p.rec.linkTo(site),
 		alone: !slices.ContainsFunc(p.cfg.Peers(), func(q Peer) bool { return q.site() == p.cfg.Self.site() }),
-		back:  func(rate float64) bool { return p.rec.fallenBack(site, rate, now) },
+		back:  func(rate float64) bool { return p.fallenBack(site, rate, now) },
 	}
 	if rate, ok := p.book.verdict(site, link, now); ok {
 		p.cfg.Log.Debug("a link has fallen during an exchange", "to", site, "mbps", netmap.BytesPerSec(rate).Mbps())
 		p.words.say(word{site, netmap.BytesPerSec(rate)})
 	}
+}
+
+// fallenBack reports whether hosts of site have just found that the link from there carries about rate. Of large sites only those
+// are asked that probe between sites now: each host of a site asks at each load.
+func (p *Prober) fallenBack(site string, rate float64, now time.Time) bool {
+	round, _ := roundAt(now)
+	r := p.roster()
+	there, here := r.team(site), r.team(p.cfg.Self.site())
+	return there >= 0 && here >= 0 && p.rec.fallenBack(r.teams[there].players(round), r.teams[here].players(round), rate, now)
 }
 
 // A told is what a keeper has told another one.

@@ -58,8 +58,14 @@ func (r *recorder) claims(from, to string) (lines []float64, claims []claim, ins
 		}
 	}
 	for _, a := range members {
+		if a.site() != fromSite {
+			continue
+		}
 		for _, b := range members {
-			if len(lines) >= manyLike || a.site() != fromSite || b.site() != toSite || a.Name == b.Name {
+			if len(lines) >= manyLike {
+				return lines, claims, fromSite == toSite
+			}
+			if b.site() != toSite || a.Name == b.Name {
 				continue
 			}
 			if a.Name == from && b.Name == to {

@@ -223,17 +223,8 @@ func agreed(fs []finding, rate float64, hosts int) bool {
 	return len(senders) >= min(2, hosts)
 }
 
-// fallenBack reports whether hosts of site have just found that the link from there to this host's site carries about rate.
-func (r *recorder) fallenBack(site string, rate float64, now time.Time) bool {
-	var there, here []string
-	for _, q := range append(slices.Clone(r.cfg.Peers()), r.cfg.Self) {
-		switch q.site() {
-		case site:
-			there = append(there, q.Name)
-		case r.cfg.Self.site():
-			here = append(here, q.Name)
-		}
-	}
+// fallenBack reports whether hosts of another site, there, have just found that the link from them to those here carries about rate.
+func (r *recorder) fallenBack(there, here []string, rate float64, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(there) > 0 && agreed(r.findings(there, here, now), rate, len(there))

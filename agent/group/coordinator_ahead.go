@@ -15,7 +15,7 @@ type standing struct {
 	number uint64               // of the plan that is to be kept, or that has been; 0: none
 
 	sure    *known // all have begun with it; nil: the coordinator has planned
-	checked bool   // with sure: the planner has said whether it would do the same again
+	checked bool   // with sure: the planner has said whether it would do the same again, or is about to say it of another operation
 	spread  time.Duration
 }
 
@@ -72,6 +72,7 @@ func (c *coordinator) goOn(seq uint64, op *pending) {
 		}
 	}
 	c.g.shelf.right(c.loose(op))
+	op.checked = c.asks(k.number)
 	op.sure, op.number, op.spread = &k, k.number, last.Sub(first)
 	op.info, op.begun = k.info, last
 	op.info.Cached, op.info.Cost = true, 0
@@ -83,14 +84,24 @@ func (c *coordinator) goOn(seq uint64, op *pending) {
 	c.g.log.Debug("operation goes on by a standing plan", "group", c.id, "seq", seq, "algorithm", op.info.Algorithm, "spread", op.spread)
 }
 
+// asks reports whether the planner is being asked about the standing plan number. It may wait for the map, and operations that go on by the
+// plan meanwhile neither wait nor ask again.
+func (c *coordinator) asks(number uint64) bool {
+	for _, o := range c.ops {
+		if o.sure != nil && o.sure.number == number && !o.checked {
+			return true
+		}
+	}
+	return false
+}
+
 // checked takes what the planner would do for an operation that goes on by a standing plan. If that is
 // something else the plan stands no longer; this operation ends as it has begun.
 func (c *coordinator) checked(op *pending, p *plannedOp) {
 	op.checked = true
 	c.recent.note(op.kind, p.request, time.Now())
 	if p.err != nil || p.number != op.sure.number {
-		c.recall(op.number)
-		op.number, op.info.Algorithm = 0, "" // the planner is not told that its plan took so long
+		c.recall(op.sure.number)
 	}
 	c.conclude(p.seq, op)
 }
@@ -106,9 +117,14 @@ func (c *coordinator) stands(op *pending, p *plannedOp, start *message) {
 	}
 }
 
-// recall takes a standing plan back.
+// recall takes a standing plan back, also from operations that go on by it.
 func (c *coordinator) recall(number uint64) {
 	c.g.shelf.withdraw(number)
+	for _, op := range c.ops {
+		if op.sure != nil && op.sure.number == number {
+			op.number, op.info.Algorithm = 0, "" // the planner is not told that its plan took so long
+		}
+	}
 	for _, b := range c.boxes {
 		b.send(message{Kind: kindRecall, Begun: number})
 	}

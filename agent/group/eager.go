@@ -241,7 +241,7 @@ func (m *member) finishEager(o *op, e *eager) {
 		}
 	}
 	m.mu.Lock()
-	o.result, o.err = res, err
+	o.inputs, o.result, o.err = nil, res, err
 	m.mu.Unlock()
 	close(o.finished)
 }

@@ -90,7 +90,7 @@ func (m *member) complete(o *op, res *result, err error, begun time.Time) {
 		err = cause
 	}
 	m.mu.Lock()
-	o.result, o.err = res, err
+	o.inputs, o.result, o.err = nil, res, err
 	m.mu.Unlock()
 	close(o.finished)
 }

@@ -42,6 +42,7 @@ type fabric struct {
 	begun    map[string]int         // hosts that have begun each part
 	fail     func(x Exchange) error // of a run; nil: none does
 	refused  int                    // attempts that hosts turned away
+	ponders  time.Duration          // how long the planner takes
 	foreseen int                    // exchanges that ended well and had begun before the coordinator's word
 }
 
@@ -187,11 +188,18 @@ func (f *fabric) kill(host string) {
 	}
 }
 
-func (f *fabric) plan(_ context.Context, r Request) ([][]byte, Planned, error) {
+func (f *fabric) plan(ctx context.Context, r Request) ([][]byte, Planned, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r)
-	age := f.age
+	age, ponders := f.age, f.ponders
 	f.mu.Unlock()
+	if ponders > 0 {
+		select {
+		case <-time.After(ponders):
+		case <-ctx.Done():
+			return nil, Planned{}, ctx.Err()
+		}
+	}
 	if r.Algorithm == "broken" || string(r.Plan) == "broken" {
 		return nil, Planned{}, errors.New("no such algorithm")
 	}

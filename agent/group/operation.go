@@ -89,8 +89,9 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	case m.Collective == Barrier:
 		c.planned(&plannedOp{seq: m.Seq, parts: make([][]byte, len(c.hosts)), info: Planned{Algorithm: string(Barrier)}})
 	case op.given < 0:
-		c.goOn(m.Seq, op)
-		c.plan(ctx, m.Seq, op, nil)
+		if c.goOn(m.Seq, op); !op.checked {
+			c.plan(ctx, m.Seq, op, nil)
+		}
 	default:
 		c.fetchPlan(m.Seq, op)
 	}

@@ -171,6 +171,7 @@ func TestPlanIsRecalled(t *testing.T) {
 		var early []int
 		errs, f := repeat(t, four, func(f *repeater, r *Rank, rank int) error {
 			for op := range 5 {
+				time.Sleep(time.Second)
 				if rank == 0 && op == 2 {
 					f.mu.Lock()
 					f.age++
@@ -190,6 +191,31 @@ func TestPlanIsRecalled(t *testing.T) {
 		none(t, errs)
 		if want := []int{0, 3, 3, 0, 3}; !slices.Equal(early, want) || f.foreseen != 3 {
 			t.Errorf("so many hosts began before the word: %v, want %v; %d ended so, want 3", early, want, f.foreseen)
+		}
+	})
+}
+
+// TestSlowPlanner: operations that go on by a standing plan do not queue for a planner that waits, for the map say: it is asked once, and not
+// once by each.
+func TestSlowPlanner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ops = 1200 // more than a coordinator has under way
+		errs, f := repeat(t, []string{"a", "b"}, func(f *repeater, r *Rank, rank int) error {
+			for op := range ops {
+				if rank == 0 && op == 1 {
+					f.mu.Lock()
+					f.ponders = time.Hour
+					f.mu.Unlock()
+				}
+				if err := f.gather(r, op, rank, usual); err != nil {
+					return fmt.Errorf("operation %d: %w", op, err)
+				}
+			}
+			return nil
+		})
+		none(t, errs)
+		if len(f.asked) != 2 {
+			t.Errorf("the planner was asked %d times by %d operations, want 2", len(f.asked), ops)
 		}
 	})
 }

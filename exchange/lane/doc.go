@@ -30,6 +30,9 @@
 // is a stream's (tcpconn.go). One whose stream has ended in order rests at the end that dialed it, for
 // the next; one whose stream was given up is closed, which frees whoever blocks on it.
 //
+// Two members that cannot reach each other have streams by way of a third one ([Endpoint.OpenVia], via.go), which splices two of
+// its own and can neither read nor change what passes: TLS runs inside, from end to end.
+//
 // What a stranger can make an endpoint hold is bounded: handshakes in progress, joins
 // at once, and the receive windows of those; what a member can is bounded by
 // connections a member, streams a connection and the endpoint's window budget; TCP connections are counted likewise, and what they hold is the

@@ -121,6 +121,7 @@ type Endpoint struct {
 	quicConf  *quic.Config
 	windows   *budget
 	tcp       tcpLanes
+	carried   carried
 	door      door
 	streams   map[StreamKind]func(context.Context, *Stream)
 	packets   map[PacketKind]func(p []byte, from net.Addr, at time.Time)
@@ -153,6 +154,7 @@ func New(cfg Config) (*Endpoint, error) {
 		packets: make(map[PacketKind]func([]byte, net.Addr, time.Time)),
 		links:   newLinks(),
 	}
+	e.streams[StreamVia], e.streams[StreamCarried] = e.carry, e.serveCarried
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.transport = e.transportOn(cfg.Conn)
 	e.transport.ConnContext = e.arrive

@@ -14,16 +14,18 @@ type StreamKind byte
 
 // The kinds of streams.
 const (
-	StreamGossip StreamKind = 'g' // memberlist push/pull
-	StreamGroup  StreamKind = 'r' // forming groups of ranks, and their coordination
-	StreamMap    StreamKind = 'm' // rows of the network map
-	StreamSign   StreamKind = 's' // a join request on its way to the authority
-	StreamData   StreamKind = 'd' // chunks of an exchange
-	StreamProbe  StreamKind = 'p' // control of a probe
-	StreamTree   StreamKind = 't' // the switch tree that a host's operator has declared
-	StreamTune   StreamKind = 'u' // a rank of a tuning run
-	StreamIdle   StreamKind = 'i' // whether a connection may be closed; the endpoint's own
-	StreamJoin   StreamKind = 'j' // the only kind accepted on a join connection
+	StreamGossip  StreamKind = 'g' // memberlist push/pull
+	StreamGroup   StreamKind = 'r' // forming groups of ranks, and their coordination
+	StreamMap     StreamKind = 'm' // rows of the network map
+	StreamSign    StreamKind = 's' // a join request on its way to the authority
+	StreamData    StreamKind = 'd' // chunks of an exchange
+	StreamProbe   StreamKind = 'p' // control of a probe
+	StreamTree    StreamKind = 't' // the switch tree that a host's operator has declared
+	StreamTune    StreamKind = 'u' // a rank of a tuning run
+	StreamVia     StreamKind = 'v' // one that this host is to carry to another member; the endpoint's own
+	StreamCarried StreamKind = 'w' // one that another member carries to this host; the endpoint's own
+	StreamIdle    StreamKind = 'i' // whether a connection may be closed; the endpoint's own
+	StreamJoin    StreamKind = 'j' // the only kind accepted on a join connection
 )
 
 // abortCode is the QUIC application error of a stream that ends before its time.
@@ -64,6 +66,9 @@ func (s *Stream) Payload() int {
 	}
 	return 0
 }
+
+// CloseRead ends the reading side: later and blocked reads fail, and the peer is told that nobody reads.
+func (s *Stream) CloseRead() { s.CancelRead(0) }
 
 // Abort ends both directions at once; the peer's reads and writes fail.
 func (s *Stream) Abort() {

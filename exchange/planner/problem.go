@@ -36,7 +36,10 @@ type Problem struct {
 }
 
 // A memo keeps what several algorithms begin with.
-type memo struct{ min3 *plan.Plan }
+type memo struct {
+	min3     *plan.Plan
+	clusters [][]int
+}
 
 // Options are the choices that some algorithms leave to the user.
 type Options struct {

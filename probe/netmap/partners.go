@@ -14,6 +14,11 @@ const (
 	// connection that has to be kept.
 	nearPartners = 4
 	farPartners  = 2
+	// farLooks is among how many hosts one of another site than the other partners' is looked for. Were it all, the one
+	// host of a small site would be the partner of everybody: a connection to each, and news of each at the same moment.
+	farLooks = 8
+	// farTellers is how many hosts of a site tell their partners elsewhere at once, about.
+	farTellers = 8
 	// recentCallers is how many of those that turned to this host it turns to as well: who
 	// happens to be nobody's partner gets news by those whom it calls.
 	recentCallers = 4
@@ -54,11 +59,14 @@ func (p *Partners) Pick(peers []Host, stay bool, now time.Time) (name string, fa
 	return name, false, ok
 }
 
-// Far returns the partners at other sites, of different sites where there are so many: who has news of its own tells them at once.
+// Far returns the partners at other sites, of different sites where there are so many: who has news of its own tells them at once. In a
+// site of more than farTellers hosts most return none, and tell each other first: hosts find what befalls a link at the same moment.
 func (p *Partners) Far(peers []Host, now time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.renew(peers, now)
+	if nearby := p.renew(peers, now); p.rng.Float64()*float64(nearby+1) >= farTellers {
+		return nil
+	}
 	return slices.Clone(p.far.own)
 }
 
@@ -139,26 +147,36 @@ func (c *circle) without(gone func(string) bool) {
 	c.own, c.callers, c.turns = slices.DeleteFunc(c.own, gone), slices.DeleteFunc(c.callers, gone), slices.DeleteFunc(c.turns, gone)
 }
 
-// fill draws hosts until there are size: those at site, or those that are not, and of these first such of sites that none is of.
+// fill draws hosts until there are size: those at site, or those that are not, and of these such of sites that none is of, if the first
+// farLooks have some.
 func (c *circle) fill(peers []Host, site string, at bool, rng *rand.Rand) {
-	order := rng.Perm(len(peers))
-	taken := make(map[string]bool) // sites
-	for _, h := range peers {
-		if !at && slices.Contains(c.own, h.Name) {
-			taken[h.Site] = true
+	var order []Host
+	for _, i := range rng.Perm(len(peers)) {
+		if h := peers[i]; (h.Site == site) == at && !slices.Contains(c.own, h.Name) {
+			order = append(order, h)
 		}
 	}
-	for _, anySite := range []bool{at, true} {
-		for _, i := range order {
-			if len(c.own) == c.size {
-				return
-			}
-			h := peers[i]
-			if (h.Site == site) == at && !slices.Contains(c.own, h.Name) && (anySite || !taken[h.Site]) {
-				c.own = append(c.own, h.Name)
+	if !at {
+		taken := make(map[string]bool) // sites
+		for _, h := range peers {
+			taken[h.Site] = taken[h.Site] || slices.Contains(c.own, h.Name)
+		}
+		var other, same []Host // of sites that none is of, and the rest
+		for i, h := range order {
+			if i < farLooks && !taken[h.Site] {
 				taken[h.Site] = true
+				other = append(other, h)
+			} else {
+				same = append(same, h)
 			}
 		}
+		order = append(other, same...)
+	}
+	for _, h := range order {
+		if len(c.own) == c.size {
+			return
+		}
+		c.own = append(c.own, h.Name)
 	}
 }
 

@@ -3,6 +3,7 @@ package netmap
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -75,5 +76,58 @@ func TestPartnersComeAndGo(t *testing.T) {
 	}
 	if !seen["h7"] || len(seen) > nearPartners+1 {
 		t.Errorf("turned to %v", seen)
+	}
+}
+
+// TestFarPartnersAreSpread: partners elsewhere are of two sites, mostly, but the only host of a small site is not the partner of
+// everybody: each partner is a connection, and gets all news of those whose partner it is. And of large sites not all hosts tell at once.
+func TestFarPartnersAreSpread(t *testing.T) {
+	for _, tt := range []struct {
+		sizes []int // of sites; the last one's hosts are looked at, those of the first choose
+		apart float64
+		most  int // how many may choose a host of the last site
+	}{
+		{[]int{500, 490, 1}, 0, 25},
+		{[]int{500, 245, 245, 1}, 0.9, 25},
+		{[]int{100, 10, 10}, 0.9, 35}, // 20 each, were all alike
+		{[]int{5, 4, 3}, 0.9, 5},
+		{[]int{3, 5, 1}, 0.7, 3},
+	} {
+		var all []Host
+		for k, n := range tt.sizes {
+			for i := range n {
+				all = append(all, Host{Name: fmt.Sprintf("%c%03d", 'a'+k, i), Site: string(rune('a' + k))})
+			}
+		}
+		last := string(rune('a' + len(tt.sizes) - 1))
+		chosen, apart, tellers := map[string]int{}, 0, 0
+		for i := range tt.sizes[0] {
+			peers := slices.Delete(slices.Clone(all), i, i+1)
+			p := NewPartners("a", rand.New(rand.NewPCG(uint64(i), 3)))
+			if told := p.Far(peers, t0); len(told) > 0 {
+				tellers++
+			}
+			far := p.far.own
+			if len(far) != farPartners || far[0][0] == 'a' || far[1][0] == 'a' || far[0] == far[1] {
+				t.Fatalf("%v: partners %v", tt.sizes, far)
+			}
+			if far[0][0] != far[1][0] {
+				apart++
+			}
+			for _, name := range far {
+				chosen[name]++
+			}
+		}
+		if share := float64(apart) / float64(tt.sizes[0]); share < tt.apart {
+			t.Errorf("%v: %.2f of the hosts have partners at two sites, want %.2f", tt.sizes, share, tt.apart)
+		}
+		if all := tt.sizes[0]; tellers < min(all, farTellers/2) || tellers > min(all, 2*farTellers) || all <= farTellers && tellers < all {
+			t.Errorf("%v: %d hosts would tell their partners at once", tt.sizes, tellers)
+		}
+		for name, n := range chosen {
+			if name[:1] == last && n > tt.most {
+				t.Errorf("%v: %s is the partner of %d hosts", tt.sizes, name, n)
+			}
+		}
 	}
 }

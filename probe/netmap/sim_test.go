@@ -15,15 +15,16 @@ import (
 // mapsync.go: the pauses, whom a host turns to), in virtual time, without a network. Every
 // 10 s a host measures one of eight hosts, and both record it, so a row has 16 entries.
 type simGrid struct {
-	rng    *rand.Rand
-	now    time.Time
-	hosts  []*simHost
-	index  map[string]int
-	events simEvents
-	busy   bool
-	bytes  int // in messages
-	msgs   int
-	taken  int // batches, each of which costs a verification
+	rng       *rand.Rand
+	now       time.Time
+	hosts     []*simHost
+	index     map[string]int
+	events    simEvents
+	busy      bool
+	bytes     int // in messages
+	msgs      int
+	taken     int // batches, each of which costs a verification
+	crossings int // rounds between sites
 }
 
 type simHost struct {
@@ -192,6 +193,9 @@ func (g *simGrid) wake(i int, pause time.Duration) {
 // meet makes one round.
 func (g *simGrid) meet(t testing.TB, h *simHost, with string) {
 	to := g.index[with]
+	if g.hosts[to].partners.site != h.partners.site {
+		g.crossings++
+	}
 	g.hosts[to].partners.Called(h.m.cfg.Self, h.partners.site)
 	taken, bytes := exchange(t, h.m, g.hosts[to].m, g.now, g.now)
 	g.taken += taken
@@ -316,6 +320,25 @@ func TestSyncStaysFlat(t *testing.T) {
 		if max(last, blast) > tt.last || max(median, bmedian) > tt.last/2 {
 			t.Errorf("%d hosts: all know news after %v, during an exchange after %v", tt.hosts, last, blast)
 		}
+	}
+}
+
+// When all hosts of a large site have news at the same moment, as of a link that has fallen, they do not all fill that link with them.
+func TestNewsOfManyDoNotCrossAtOnce(t *testing.T) {
+	const hosts, sites = 80, 2
+	g := newSimGrid(t, hosts, sites, 1)
+	g.run(t, 20*time.Second)
+	g.busy, g.crossings = true, 0
+	for i := 0; i < hosts; i += sites {
+		for p := range g.hosts[i].truth {
+			g.hosts[i].truth[p] /= 4
+		}
+		g.measure(t, i)
+	}
+	g.run(t, 2*time.Second)
+	t.Logf("%d rounds between sites", g.crossings)
+	if g.crossings > 3*hosts/2 {
+		t.Errorf("%d rounds between sites in 2 s, want %d at most", g.crossings, 3*hosts/2)
 	}
 }
 

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange"
+	"github.com/gridagent/gridagent/exchange/lane"
+)
+
+// straightTime is how long a straight stream of a group may take to open before others are asked to carry it: as long as data wait
+// (exchange/detour.go), and well within the time in which a coordinator wants every host.
+const straightTime = 4 * time.Second
+
+// errNotStraight ends the wait for a straight stream.
+var errNotStraight = fmt.Errorf("no connection within %v", straightTime)
+
+// groupWays opens the control streams of groups: straight, or, where the way to a host is broken, by way of a third one.
+type groupWays struct {
+	straight func(ctx context.Context, host string) (straightStream, error)
+	by       func(ctx context.Context, via, host string) (group.Stream, error)
+	vias     func(host string) []string // that may carry a stream, the best first
+	broken   func(host string) bool     // the straight way was found broken a short time ago
+	broke    func(host string)          // notes that
+	log      *slog.Logger
+}
+
+// A straightStream is a stream of a connection whose packets are counted. A [lane.Stream] is one.
+type straightStream interface {
+	group.Stream
+	Stats() quic.ConnectionStats
+}
+
+// openGroupWays makes the ways of a. The endpoint, the members and the engine are there already.
+func (a *Agent) openGroupWays() *groupWays {
+	return &groupWays{
+		straight: func(ctx context.Context, host string) (straightStream, error) {
+			s, err := a.endpoint.Open(ctx, host, 0, lane.StreamGroup)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		by: func(ctx context.Context, via, host string) (group.Stream, error) {
+			s, err := a.endpoint.OpenVia(ctx, via, host, lane.StreamGroup)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		vias: func(host string) []string {
+			sites := a.sites()
+			return exchange.Vias(a.name, host, "", func(h string) string { return sites[h] }, a.alive(), nil)
+		},
+		broken: a.engine.Broken,
+		broke:  a.engine.Broke,
+		log:    a.log,
+	}
+}
+
+// open is [group.Config.Open].
+func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error) {
+	tried := !w.broken(host)
+	if tried {
+		short, cancel := context.WithTimeoutCause(ctx, straightTime, errNotStraight)
+		s, err := w.straight(short, host)
+		cancel()
+		if err == nil {
+			return w.watch(host, s), nil
+		}
+		var late net.Error
+		if ctx.Err() != nil || !errors.Is(err, errNotStraight) && !(errors.As(err, &late) && late.Timeout()) {
+			return nil, err
+		}
+		w.giveUp(host)
+	}
+	s, err := w.detour(ctx, host)
+	if err == nil || tried || ctx.Err() != nil {
+		return s, err
+	}
+	straight, err := w.straight(ctx, host) // the way may be whole again
+	if err != nil {
+		return nil, err
+	}
+	return w.watch(host, straight), nil
+}
+
+// detour opens a stream by way of the first host that leads there.
+func (w *groupWays) detour(ctx context.Context, host string) (group.Stream, error) {
+	s, via, err := exchange.FirstVia(ctx, host, w.vias(host), func(ctx context.Context, via string) (group.Stream, error) {
+		return w.by(ctx, via, host)
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.log.Debug("a group's control stream goes by way of another host", "peer", host, "by", via)
+	return s, nil
+}
+
+// giveUp notes that the straight way to host leads nowhere.
+func (w *groupWays) giveUp(host string) {
+	if !w.broken(host) {
+		w.log.Info("the way to a host is broken: control streams of groups go by way of others", "peer", host)
+	}
+	w.broke(host)
+}
