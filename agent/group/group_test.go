@@ -650,3 +650,36 @@ func (*sink) Close() error                    { return nil }
 func (*sink) CancelRead(quic.StreamErrorCode) {}
 func (*sink) SetReadDeadline(time.Time) error { return nil }
 func (*sink) Abort()                          {}
+
+// TestLastWordIsHeard: a host goes on until each of its ranks has said that it leaves. Ranks that left at the same instant used to be
+// counted before they had said so: the host ended, and the other ranks heard that the last one was lost.
+func TestLastWordIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "c")
+		f.each("job", []string{"a", "c", "c"}, func(r *Rank, rank int) error {
+			switch rank {
+			case 1: // leaves, and has not come to say so yet
+				r.m.mu.Lock()
+				r.gone = true
+				r.m.mu.Unlock()
+				time.Sleep(2 * time.Second)
+				if err := context.Cause(r.m.ctx); err != nil {
+					t.Errorf("the host has ended the group: %v", err)
+				}
+				r.m.mu.Lock()
+				r.gone = false
+				r.m.mu.Unlock()
+			case 2:
+				time.Sleep(time.Second)
+			default:
+				time.Sleep(3 * time.Second)
+				if err := context.Cause(r.m.ctx); err != nil {
+					t.Errorf("rank 0 heard %v", err)
+				}
+			}
+			r.Leave("")
+			return nil
+		})
+		stop()
+	})
+}

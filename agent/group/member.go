@@ -35,7 +35,6 @@ type member struct {
 
 	mu     sync.Mutex // guards the fields below; nothing blocks while it is held
 	local  map[int]*Rank
-	left   int
 	ops    map[uint64]*op
 	failed *Failure
 
@@ -127,13 +126,15 @@ func (m *member) run() {
 	var tasks sync.WaitGroup
 	tasks.Go(box.run)
 	tasks.Go(func() { m.read(c) })
-	left := false
+	left := 0 // ranks of this host that have said so here: one that is about to would not be heard any more
 	for {
 		select {
 		case msg := <-m.box:
 			box.send(msg)
-			if msg.Kind == kindLeft && !left && m.allLeft() {
-				left = true
+			if msg.Kind == kindLeft {
+				left++
+			}
+			if msg.Kind == kindLeft && left == m.here() {
 				close(m.leaving)
 				tasks.Go(func() {
 					m.feeds.Wait() // others wait for what is queued
@@ -237,12 +238,6 @@ func (m *member) forget() {
 	for _, r := range m.local { // complete: the group was the only way to add
 		m.g.unclaim(r.key, r.hold)
 	}
-}
-
-func (m *member) allLeft() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.left == m.here()
 }
 
 // here counts the group's ranks on this host.

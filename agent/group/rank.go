@@ -200,9 +200,6 @@ func (r *Rank) depart(k FailureKind, running, idle string) {
 	r.gone = true
 	held := slices.Clone(r.held)
 	runs := r.runningLocked() > 0
-	if !runs {
-		m.left++
-	}
 	m.mu.Unlock()
 	if runs {
 		r.lost(k, errors.New(running))
