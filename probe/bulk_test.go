@@ -149,6 +149,7 @@ func TestBulkBesideCrossTraffic(t *testing.T) {
 		})
 		truth := w.truth(ctx, 1, 5*time.Second, 30*time.Second)
 		for range 3 {
+			time.Sleep(time.Second) // the other end hears of the end of the one before later, and is busy until then
 			r, err := w.from.prober.bulk(ctx, w.to.peer, bulkOptions{})
 			if err != nil {
 				t.Error(err)
