@@ -92,6 +92,16 @@ func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error)
 	return w.watch(host, straight), nil
 }
 
+// again is [group.Config.Again]: from host nothing comes any more, or nothing arrives there, so the straight way is the last one that is tried.
+func (w *groupWays) again(ctx context.Context, host string) (group.Stream, error) {
+	w.giveUp(host)
+	s, err := w.detour(ctx, host)
+	if err == nil || ctx.Err() != nil {
+		return s, err
+	}
+	return w.straight(ctx, host)
+}
+
 // detour opens a stream by way of the first host that leads there.
 func (w *groupWays) detour(ctx context.Context, host string) (group.Stream, error) {
 	s, via, err := exchange.FirstVia(ctx, host, w.vias(host), func(ctx context.Context, via string) (group.Stream, error) {

@@ -203,9 +203,11 @@ func (a *Agent) openGroups() error {
 	}
 	a.endpoint.HandleStreams(lane.StreamData, a.engine.AcceptLane)
 	a.endpoint.HandleTCPStreams(lane.StreamData, a.engine.AcceptTCP)
+	ways := a.openGroupWays()
 	a.groups = group.New(group.Config{
 		Self:     a.name,
-		Open:     a.openGroupWays().open,
+		Open:     ways.open,
+		Again:    ways.again,
 		Members:  a.alive,
 		Plan:     a.plan,
 		Finished: a.finished,

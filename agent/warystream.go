@@ -26,13 +26,16 @@ const (
 // again on a stream by way of another host. One on which more was said than is kept just ends: whoever writes so much without an
 // answer has another way of its own (contributions go by way of the coordinator).
 //
-// Nothing is moved once the peer has answered: it knows the stream then, and groups have their own rule for silence.
+// So is a stream when the way is found broken by who else looks: where it is so in one direction only, packets come back.
+//
+// Nothing is moved once the peer has answered: it knows the stream then, and groups have their own rule for silence (group/session.go).
 type waryStream struct {
 	w        *groupWays
 	host     string
 	straight straightStream
 	ctx      context.Context // ends when the stream does
 	cancel   context.CancelFunc
+	sound    bool // the way was not known to be broken when the stream was opened
 
 	wmu sync.Mutex // held by Write and Close, and where what was written is said again
 
@@ -59,7 +62,7 @@ const (
 
 // watch returns s as a stream that goes by way of another host if nothing comes back.
 func (w *groupWays) watch(host string, s straightStream) group.Stream {
-	y := &waryStream{w: w, host: host, straight: s, s: s, whole: true}
+	y := &waryStream{w: w, host: host, straight: s, s: s, whole: true, sound: !w.broken(host)}
 	y.ctx, y.cancel = context.WithCancel(context.Background())
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -75,7 +78,8 @@ func (y *waryStream) look() {
 		return
 	}
 	st := y.straight.Stats()
-	if !y.ear.Silent(st.PacketsSent, st.PacketsReceived, time.Now(), st.SmoothedRTT) {
+	silent := y.ear.Silent(st.PacketsSent, st.PacketsReceived, time.Now(), st.SmoothedRTT)
+	if !silent && !(y.sound && y.w.broken(y.host)) {
 		y.tick.Reset(wareEvery)
 		y.mu.Unlock()
 		return

@@ -58,9 +58,22 @@ const newsPause = 200 * time.Millisecond
 type directory struct {
 	tree func(roster []string) *Tree // of a group that forms, nil for none
 
-	mu   sync.Mutex // guards jobs and what is in them; nothing blocks while it is held
+	mu   sync.Mutex // guards jobs and what is in them, and formed; nothing blocks while it is held
 	jobs map[string]*forming
+	// formed are the last words to the ranks of groups that formed a short time ago: the stream that bore one may be dead, and its host
+	// asks again on another.
+	formed map[ticket]message
 }
+
+// A ticket is the word of a Join at a host that it is the same as one before.
+type ticket struct {
+	host  string
+	rank  int
+	token uint64
+}
+
+// maxFormed bounds the words that are kept.
+const maxFormed = 1 << 16
 
 // A forming is a job whose ranks have not all come.
 type forming struct {
@@ -75,6 +88,7 @@ type forming struct {
 type registration struct {
 	host  string
 	rank  int
+	token uint64
 	limit time.Duration // from now on; 0 is none
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
@@ -87,6 +101,11 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 	defer func() { whole() }()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if formed, ok := d.formed[ticket{host, m.Rank, m.Token}]; ok && m.Token != 0 {
+		reg := &registration{host: host, rank: m.Rank, out: make(chan message, 1)}
+		reg.out <- formed
+		return reg, nil
+	}
 	f := d.jobs[m.Job]
 	if f == nil {
 		if len(d.jobs) >= maxJobs {
@@ -106,7 +125,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 	if old := f.regs[m.Rank]; old != nil && old.host != host {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
-	reg := &registration{host: host, rank: m.Rank, limit: m.Limit, given: m.Limit + m.Waited, out: make(chan message, 4)}
+	reg := &registration{host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, out: make(chan message, 4)}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
 		d.limit(f, reg)
@@ -122,11 +141,34 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 	d.forget(f)
 	whole = func() { // outside the lock: the map is looked at
 		formed := message{Kind: kindFormed, Group: id, Hosts: hosts, Tree: d.tree(hosts)}
+		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more
 			r.out <- formed // room is kept for it
 		}
 	}
 	return reg, nil
+}
+
+// remember keeps the last word to the ranks of f for as long as their coordinator waits for them.
+func (d *directory) remember(f *forming, formed message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.formed)+len(f.regs) > maxFormed {
+		return
+	}
+	if d.formed == nil {
+		d.formed = make(map[ticket]message)
+	}
+	for _, r := range f.regs {
+		d.formed[ticket{r.host, r.rank, r.token}] = formed
+	}
+	time.AfterFunc(attachTimeout, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, r := range f.regs {
+			delete(d.formed, ticket{r.host, r.rank, r.token})
+		}
+	})
 }
 
 // withdraw takes reg back if the job is still forming.

@@ -423,3 +423,44 @@ func FuzzBounded(f *testing.F) {
 		}
 	})
 }
+
+// TestFormedIsSaidAgain: the word that a group has formed may go to a stream that is dead. Whoever asks again with the same token hears it; a
+// later Join of the same rank is another one's.
+func TestFormedIsSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return nil }}
+		register := func(rank int, token uint64) chan message {
+			reg, f := d.register(string(rune('a'+rank)), message{Job: "job", Rank: rank, Ranks: 2, Token: token})
+			if f != nil {
+				t.Fatal(f)
+			}
+			return reg.out
+		}
+		word := func(out chan message) message {
+			select {
+			case m := <-out:
+				return m
+			default:
+				return message{}
+			}
+		}
+		register(0, 7) // on a stream that is dead
+		first := word(register(1, 8))
+		if again := word(register(0, 7)); first.Kind != kindFormed || again.Group != first.Group {
+			t.Errorf("formed %v, and said again %v", first, again)
+		}
+		if m := word(register(0, 9)); m.Kind != "" {
+			t.Errorf("another Join was told %v", m)
+		}
+		time.Sleep(attachTimeout)
+		synctest.Wait()
+		if len(d.formed) > 0 {
+			t.Errorf("%d words are kept", len(d.formed))
+		}
+		for _, f := range d.jobs {
+			d.mu.Lock()
+			d.forget(f)
+			d.mu.Unlock()
+		}
+	})
+}

@@ -101,6 +101,9 @@ type Config struct {
 	Self string
 	// Open opens a stream of messages to the agent on host.
 	Open func(ctx context.Context, host string) (Stream, error)
+	// Again opens another stream to the agent on host, from whose last one nothing comes any more, best by way of a third host. Nil: a
+	// host that its coordinator cannot reach is lost.
+	Again func(ctx context.Context, host string) (Stream, error)
 	// Members lists the hosts that are believed alive, Self among them.
 	Members func() []string
 	// Plan makes a plan and returns it part by part, in the order of Hosts.
@@ -135,15 +138,16 @@ type Config struct {
 
 // Groups is the agent's share in all groups. Its methods may be called concurrently.
 type Groups struct {
-	cfg   Config
-	log   *slog.Logger
-	dir   directory
-	hurry hurry
-	turns turns
-	shelf shelf
-	ctx   context.Context // ends with Run
-	stop  context.CancelFunc
-	tasks sync.WaitGroup
+	cfg      Config
+	log      *slog.Logger
+	dir      directory
+	hurry    hurry
+	turns    turns
+	shelf    shelf
+	sessions sessions
+	ctx      context.Context // ends with Run
+	stop     context.CancelFunc
+	tasks    sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below; nothing blocks while it is held
 	closed   bool
@@ -235,9 +239,16 @@ func (g *Groups) Serve(host string, s Stream) {
 		g.dir.serve(host, m, c)
 	case m.Kind == kindAttach:
 		stop() // when this host stops, its coordinator tells the others why, and ends the conn
-		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, c.Abort) })()
-		c.beats, c.heard = true, g.heard(host)
-		g.attach(m.Group, attached{host, c})
+		c.heard = g.heard(host)
+		s := g.sessions.accept(host, &m, c)
+		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, s.Abort) })()
+		g.attach(m.Group, attached{host, s})
+	case m.Kind == kindResume:
+		stop()
+		if err := g.sessions.resume(host, &m, c); err != nil {
+			g.log.Debug("stream refused", "peer", host, "err", err)
+			c.Abort()
+		}
 	case m.Kind == kindPeer:
 		g.servePeer(host, m.Group, c)
 	default:

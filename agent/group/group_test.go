@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,39 +54,34 @@ type meeting struct {
 
 // half is one end of an in-memory stream.
 type half struct {
-	*io.PipeReader
-	w        *io.PipeWriter
-	abort    func()
-	mute     func() bool // what is written now goes nowhere
-	deadline *time.Timer
-	expired  atomic.Bool
+	r, w    net.Conn // ends of two pipes, each of which is used one way
+	to      string
+	aborted *atomic.Bool // either end has
+	abort   func()
+	mute    func() bool // what is written now goes nowhere
+	severed atomic.Bool // that is so for ever, of this stream
 }
 
 func (h *half) Read(b []byte) (int, error) {
-	n, err := h.PipeReader.Read(b)
-	if err != nil && h.expired.Load() {
-		err = os.ErrDeadlineExceeded
+	n, err := h.r.Read(b)
+	switch {
+	case err == nil || !h.aborted.Load():
+	case h.severed.Load():
+		err = deadConn{io.ErrUnexpectedEOF}
+	default:
+		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
 
 func (h *half) Write(b []byte) (int, error) {
-	if h.mute() {
+	if h.mute() && !h.aborted.Load() {
 		return len(b), nil
 	}
 	return h.w.Write(b)
 }
 
-func (h *half) SetReadDeadline(t time.Time) error {
-	if h.deadline == nil {
-		h.deadline = time.AfterFunc(time.Until(t), func() {
-			h.expired.Store(true)
-			h.PipeReader.Close()
-		})
-	}
-	h.deadline.Reset(time.Until(t))
-	return nil
-}
+func (h *half) SetReadDeadline(t time.Time) error { return h.r.SetReadDeadline(t) }
 
 // The other end of a mute stream does not hear of its end either.
 
@@ -97,11 +92,12 @@ func (h *half) Close() error {
 	return h.w.Close()
 }
 
-func (h *half) CancelRead(quic.StreamErrorCode) { h.PipeReader.CloseWithError(io.ErrClosedPipe) }
+func (h *half) CancelRead(quic.StreamErrorCode) { h.r.Close() }
 
 func (h *half) Abort() {
 	if h.mute() {
-		h.PipeReader.CloseWithError(io.ErrUnexpectedEOF)
+		h.r.Close()
+		h.w.SetWriteDeadline(time.Now())
 		return
 	}
 	h.abort()
@@ -115,6 +111,7 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 		f.hosts[name] = New(Config{
 			Self:    name,
 			Open:    func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
+			Again:   func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
 			Members: func() []string { return names },
 			Plan:    f.plan,
 			Run:     func(ctx context.Context, x Exchange) (Transferred, error) { return f.run(ctx, name, x) },
@@ -152,21 +149,23 @@ func (f *fabric) dial(from, to string) (Stream, error) {
 	if f.cut[from] || f.cut[to] {
 		return nil, errors.New("no route")
 	}
-	ar, bw := io.Pipe()
-	br, aw := io.Pipe()
+	ar, bw := net.Pipe()
+	br, aw := net.Pipe()
+	aborted := new(atomic.Bool)
 	abort := func() {
-		for _, p := range []*io.PipeWriter{aw, bw} {
-			p.CloseWithError(io.ErrUnexpectedEOF)
+		aborted.Store(true)
+		for _, p := range []net.Conn{ar, aw, br, bw} {
+			p.Close()
 		}
-		ar.CloseWithError(io.ErrUnexpectedEOF)
-		br.CloseWithError(io.ErrUnexpectedEOF)
 	}
-	mute := func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.mute[from] || f.mute[to]
+	a, b := &half{r: ar, w: aw, to: to, aborted: aborted, abort: abort}, &half{r: br, w: bw, to: from, aborted: aborted, abort: abort}
+	for _, h := range []*half{a, b} {
+		h.mute = func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.mute[from] || f.mute[to] || h.severed.Load()
+		}
 	}
-	a, b := &half{PipeReader: ar, w: aw, abort: abort, mute: mute}, &half{PipeReader: br, w: bw, abort: abort, mute: mute}
 	f.open[from] = append(f.open[from], a)
 	f.open[to] = append(f.open[to], b)
 	go f.hosts[to].Serve(from, b)

@@ -18,7 +18,7 @@ type member struct {
 	hosts  []string
 	ctx    context.Context // ends with the group; its cause is the failure
 	cancel context.CancelCauseFunc
-	box    chan message // to the coordinator; drained by run
+	box    chan *message // to the coordinator; drained by run
 
 	feeds   sync.WaitGroup // of those that send to peers; run starts them
 	leaving chan struct{}  // closed by run when all ranks of this host have left
@@ -93,7 +93,7 @@ func newMember(g *Groups, job string, formed message) *member {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
 	m := &member{
 		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
-		ctx: ctx, cancel: cancel, box: make(chan message, 256),
+		ctx: ctx, cancel: cancel, box: make(chan *message, 256),
 		leaving: make(chan struct{}),
 		local:   make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
 	}
@@ -130,7 +130,7 @@ func (m *member) run() {
 	for {
 		select {
 		case msg := <-m.box:
-			box.send(msg)
+			box.send(*msg)
 			if msg.Kind == kindLeft {
 				left++
 			}
@@ -147,7 +147,7 @@ func (m *member) run() {
 		break
 	}
 	for len(m.box) > 0 { // what was queued before the end, such as the loss of a rank
-		box.send(<-m.box)
+		box.send(*<-m.box)
 	}
 	box.finish()
 	tasks.Wait()
@@ -168,8 +168,12 @@ func (m *member) dial() (conn, error) {
 		return nil, err
 	}
 	c := newStreamConn(s)
-	c.beats, c.heard = true, m.g.heard(m.roster[0])
-	return c, c.Send(message{Kind: kindAttach, Group: m.id})
+	c.heard = m.g.heard(m.roster[0])
+	se := newSession(m.id, c)
+	if again := m.g.cfg.Again; again != nil {
+		se.again = func(ctx context.Context) (Stream, error) { return again(ctx, m.roster[0]) }
+	}
+	return se, se.Send(message{Kind: kindAttach, Group: m.id})
 }
 
 func (m *member) read(c conn) {
@@ -264,7 +268,7 @@ func (m *member) sendPlan(msg message) {
 // say queues a message to the coordinator.
 func (m *member) say(msg message) {
 	select {
-	case m.box <- msg:
+	case m.box <- &msg:
 	case <-m.ctx.Done():
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -42,6 +41,8 @@ type message struct {
 	Limit   time.Duration `json:"limit,omitempty"`   // register: nanoseconds that the rank waits for the others, 0 for ever
 	Waited  time.Duration `json:"waited,omitempty"`  // register: nanoseconds of the rank's time that are over; with Limit what it was given
 
+	Token uint64 `json:"token,omitempty"` // register: of one Join, so that the answer can be had again; 0: it cannot
+
 	Seq        uint64          `json:"seq,omitempty"` // the group's operations are numbered from 0
 	Collective plan.Collective `json:"op,omitempty"`
 	Size       int64           `json:"size,omitempty"`
@@ -64,6 +65,10 @@ type message struct {
 	Begun    uint64 `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
 	Standing uint64 `json:"standing,omitempty"` // start: the plan's number, 0 if it is not to be kept
 
+	// Sessions, see session.go. What an end of before they were says nothing of.
+	Got  uint64 `json:"got,omitempty"`  // words that the sender has of the other end, plus one
+	Deaf bool   `json:"deaf,omitempty"` // beat: nothing has come from the other end for long
+
 	Part []byte `json:"-"` // start: the host's part; plan: the plan; items: see items.go
 	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
 }
@@ -71,7 +76,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure
@@ -89,6 +94,9 @@ const (
 	kindGo     kind = "go"     // coordinator → member: Seq, Info, Hold, Begun
 	kindRecall kind = "recall" // coordinator → member: Begun, which stands no longer
 	kindAbort  kind = "abort"  // coordinator → member: Failure
+
+	kindResume  kind = "resume"  // member → coordinator, first on a further stream: Group, Got
+	kindResumed kind = "resumed" // coordinator → member, the answer: Got
 
 	kindPeer  kind = "peer"  // member → member, first: Group
 	kindItems kind = "items" // member → member: Seq, Collective, Root, Part; coordinator → member: and Host
@@ -114,10 +122,17 @@ const (
 	beatPatience = 7 * time.Second // four beats and a retransmission or two over a full queue
 	// longPatience is for an end from whose host other things still arrive.
 	longPatience = time.Minute
+	// firstPoll is how long a stream may be silent, longer than between two beats, before it is asked whether other things arrive,
+	// and pollPause how often it is from then on.
+	firstPoll = 2 * time.Second
+	pollPause = 500 * time.Millisecond
 )
 
 // errSilent means that the other end is dead or unreachable.
 var errSilent = fmt.Errorf("nothing was heard from it for %v", beatPatience)
+
+// errMoved ends the reading of a stream that another one has replaced.
+var errMoved = errors.New("it goes on over another stream")
 
 // A Stream is the byte stream under a conn; *lane.Stream is one.
 type Stream interface {
@@ -136,9 +151,11 @@ type streamConn struct {
 	// heard counts what has arrived from the other end's host, on whatever stream; nil: not
 	// known. On a link that is flooded beats wait behind lost data for longer than the
 	// patience, while acknowledgements show that the host lives.
-	heard   func() uint64
-	count   uint64       // by the latest listen
-	heardAt atomic.Int64 // when listen found more, Unix nanoseconds
+	heard func() uint64
+	// quiet is called each pollPause after quietTime in which nothing has been heard since last, and reports whether
+	// the stream is given up. Nil: it is not.
+	quiet func(last time.Time) bool
+	last  time.Time // when something was heard last, by who reads
 }
 
 func newStreamConn(s Stream) *streamConn {
@@ -156,47 +173,73 @@ func (p patient) Read(b []byte) (int, error) {
 	if !p.c.beats {
 		return p.c.s.Read(b)
 	}
+	c := p.c
 	begun := time.Now()
-	for deadline := begun.Add(beatPatience); ; {
-		if err := p.c.s.SetReadDeadline(deadline); err != nil {
+	c.last = begun
+	count := c.packets()
+	for poll := begun.Add(firstPoll); ; {
+		if end := c.last.Add(beatPatience); end.Before(poll) {
+			poll = end
+		}
+		if err := c.s.SetReadDeadline(poll); err != nil {
 			return 0, err
 		}
-		n, err := p.c.s.Read(b)
-		// The patience counts from the last thing that was heard, if that was in this wait.
-		heard := time.Unix(0, p.c.heardAt.Load()).Add(beatPatience)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !heard.After(time.Now()) || time.Since(begun) > longPatience {
+		n, err := c.s.Read(b)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		deadline = heard
+		now := time.Now()
+		more := c.packets()
+		if late := now.Sub(poll); more > count {
+			c.last = now
+		} else if late > pollPause { // this host has slept, and could hear nothing
+			c.last = c.last.Add(late)
+		}
+		count = more // which falls where a new connection counts anew
+		silent := now.Sub(c.last)
+		if silent >= beatPatience || now.Sub(begun) > longPatience {
+			return 0, err
+		}
+		if silent >= quietTime && c.quiet != nil && c.quiet(c.last) {
+			return 0, errMoved
+		}
+		poll = time.Now().Add(pollPause)
 	}
 }
 
-// listen notes whether anything has come from the other end's host since the last call. The
-// goroutine that sends beats calls it with each of them.
-func (c *streamConn) listen() {
+// packets is heard, 0 where it is not known.
+func (c *streamConn) packets() uint64 {
 	if c.heard == nil {
-		return
+		return 0
 	}
-	n := c.heard()
-	if n > c.count {
-		c.heardAt.Store(time.Now().UnixNano())
-	}
-	c.count = n // which falls where a new connection counts anew
+	return c.heard()
 }
 
 func (c *streamConn) Send(m message) error {
+	frame, err := m.encode()
+	if err != nil {
+		return err
+	}
+	return c.write(frame)
+}
+
+func (c *streamConn) write(frame []byte) error {
+	_, err := c.s.Write(frame)
+	return err
+}
+
+// encode returns m as it travels.
+func (m *message) encode() ([]byte, error) {
 	header, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", m.Kind, err)
+		return nil, fmt.Errorf("encode %s: %w", m.Kind, err)
 	}
 	b := binary.AppendUvarint(nil, uint64(len(header)))
 	b = append(b, header...)
 	b = binary.AppendUvarint(b, uint64(len(m.Part)))
 	b = append(b, m.Part...)
 	b = binary.AppendUvarint(b, uint64(len(m.Rows)))
-	b = append(b, m.Rows...)
-	_, err = c.s.Write(b)
-	return err
+	return append(b, m.Rows...), nil
 }
 
 func (c *streamConn) Recv() (message, error) {

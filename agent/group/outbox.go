@@ -9,14 +9,14 @@ import (
 // state waits for the network. The queue is bounded: a peer that does not read is closed.
 type outbox struct {
 	c     conn
-	queue chan message
+	queue chan *message // of pointers: the room for so many messages would be 600 KB
 	stop  chan struct{} // closed by finish: send what is queued, then close
 	once  sync.Once
 	turn  func(message) time.Duration // how long a message is to wait, see turns; nil: none does
 }
 
 func newOutbox(c conn, turn func(message) time.Duration) *outbox {
-	return &outbox{c: c, turn: turn, queue: make(chan message, 1024), stop: make(chan struct{})}
+	return &outbox{c: c, turn: turn, queue: make(chan *message, 1024), stop: make(chan struct{})}
 }
 
 // run sends, beats included, until finish; then the conn is closed.
@@ -33,25 +33,30 @@ func (o *outbox) run() {
 func (o *outbox) deliver() error {
 	beat := time.NewTicker(beatPause)
 	defer beat.Stop()
+	var due <-chan struct{} // a beat before its time
+	if s, ok := o.c.(*session); ok {
+		due = s.due
+	}
 	for {
 		select {
-		case <-beat.C:
-			if c, ok := o.c.(*streamConn); ok {
-				c.listen()
+		case <-due:
+			if err := o.c.Send(message{Kind: kindBeat}); err != nil {
+				return err
 			}
+		case <-beat.C:
 			if err := o.c.Send(message{Kind: kindBeat}); err != nil {
 				return err
 			}
 		case m := <-o.queue:
-			o.wait(m)
-			if err := o.c.Send(m); err != nil {
+			o.wait(*m)
+			if err := o.c.Send(*m); err != nil {
 				return err
 			}
 		case <-o.stop:
 			for {
 				select {
 				case m := <-o.queue:
-					if err := o.c.Send(m); err != nil {
+					if err := o.c.Send(*m); err != nil {
 						return err
 					}
 				default:
@@ -81,7 +86,7 @@ func (o *outbox) wait(m message) {
 
 func (o *outbox) send(m message) {
 	select {
-	case o.queue <- m:
+	case o.queue <- &m:
 	default:
 		o.c.Abort()
 	}

@@ -65,20 +65,6 @@ func TestHeardElsewhereIsNoSilence(t *testing.T) {
 			c := newStreamConn(new(drip))
 			c.beats = true
 			c.heard = func() uint64 { return uint64(min(time.Since(begun), tt.heardFor)) }
-			beat := time.NewTicker(beatPause) // as an outbox has it
-			done := make(chan struct{})
-			defer close(done)
-			go func() {
-				defer beat.Stop()
-				for {
-					select {
-					case <-beat.C:
-						c.listen()
-					case <-done:
-						return
-					}
-				}
-			}()
 			if m, err := c.Recv(); err != errSilent || time.Since(begun) < tt.want || time.Since(begun) > tt.want+2*beatPause {
 				t.Errorf("heard for %v: after %v: %+v, %v; want silence after %v", tt.heardFor, time.Since(begun), m, err, tt.want)
 			}

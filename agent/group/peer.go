@@ -16,7 +16,7 @@ const peerQueue = 1024
 // carries them one way.
 type peer struct {
 	host  string
-	queue chan message
+	queue chan *message
 	// full is closed when a message found no place: what is missing then can only be had again.
 	full chan struct{}
 }
@@ -24,7 +24,7 @@ type peer struct {
 // send queues a message. The caller holds the member's lock.
 func (p *peer) send(msg message) {
 	select {
-	case p.queue <- msg:
+	case p.queue <- &msg:
 	default:
 		select {
 		case <-p.full:
@@ -65,7 +65,7 @@ func (m *member) grow(t *Tree) {
 		to = slices.Concat(m.leaders, m.led)
 	}
 	for _, h := range to {
-		m.peers[h] = &peer{host: m.hosts[h], queue: make(chan message, peerQueue), full: make(chan struct{})}
+		m.peers[h] = &peer{host: m.hosts[h], queue: make(chan *message, peerQueue), full: make(chan struct{})}
 	}
 }
 
@@ -106,7 +106,7 @@ func (m *member) feed(p *peer) {
 	for {
 		select {
 		case msg := <-p.queue:
-			deliver(msg)
+			deliver(*msg)
 		case <-beat.C: // the connection would else end after a time without words
 			if err == nil {
 				deliver(message{Kind: kindBeat})
@@ -118,7 +118,7 @@ func (m *member) feed(p *peer) {
 			for {
 				select {
 				case msg := <-p.queue:
-					deliver(msg)
+					deliver(*msg)
 					continue
 				default:
 				}

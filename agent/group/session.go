@@ -1,0 +1,400 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// quietTime is how long nothing may come from the other end, on any stream, before a session looks for another way: as long
+	// as data wait (exchange/detour.go).
+	quietTime = 4 * time.Second
+	// againPause is between two attempts, and deafPause how long an end that is said to be unheard waits whether that goes on.
+	againPause = 200 * time.Millisecond
+	deafPause  = 400 * time.Millisecond
+	// maxUnheard and maxUnheardBytes bound what is kept of what the other end has not confirmed. With more a session cannot move.
+	maxUnheard      = 1024
+	maxUnheardBytes = 16 << 20
+	// confirmEvery is after how many words a beat confirms them, if nothing else does before.
+	confirmEvery = maxUnheard / 4
+)
+
+// A session is the conn of a member and its coordinator, over one stream after another: where the way between their hosts breaks, and
+// both live, it goes on by way of a third host.
+//
+// Words are the messages but beats. Either end counts what it says and what it has heard, confirms with everything that it sends how
+// many words it has, and keeps its own until they are confirmed. The member, which opens the streams, opens
+// another one when nothing comes any more, or when the coordinator's beats say that it hears nothing. The first message there says
+// which session it is of and how many words of the coordinator the member has; the coordinator ends the stream of before,
+// answers how many of the member's it has, and each says again what the other has not. So no word is lost, comes twice or out of order: what is still read of a stream
+// that was replaced does not count.
+//
+// An end of before this existed confirms nothing. Then the session stays what its stream is.
+type session struct {
+	group ID
+	heard func() uint64                             // see [Config.Heard]; nil: not known
+	again func(ctx context.Context) (Stream, error) // at the member: another stream there; nil: none can be had
+	due   chan struct{}                             // holds a token when a beat is wanted before its time
+	ctx   context.Context                           // ends with the session
+	end   context.CancelFunc
+
+	wmu sync.Mutex // held while messages are written, so that their order is that of their count
+
+	mu      sync.Mutex // guards the fields below
+	c       *streamConn
+	changed chan struct{} // closed, and replaced, when c is another one
+	waits   bool          // words are kept for a stream that is not ready
+	able    bool          // the other end confirms
+	moved   bool          // another stream was tried
+	said    uint64        // words of this end so far
+	kept    [][]byte      // the last of them, as they were sent
+	bytes   int           // of kept
+	got     uint64        // words of the other end so far
+	told    uint64        // got, when the other end was told last
+	deaf    bool          // nothing is heard: the next beat says so
+
+	unheard time.Time // of Recv alone: when the other end said first that it hears nothing; zero: it does
+}
+
+func newSession(id ID, c *streamConn) *session {
+	s := &session{group: id, heard: c.heard, due: make(chan struct{}, 1), changed: make(chan struct{})}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.carry(c)
+	return s
+}
+
+// carry makes c the stream of s. The caller holds mu, or is alone.
+func (s *session) carry(c *streamConn) {
+	c.beats, c.heard, c.quiet = true, s.heard, s.quiet
+	s.c = c
+}
+
+func (s *session) current() *streamConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.c
+}
+
+// Send sends m, or keeps it until there is a stream again. It is [conn]'s.
+func (s *session) Send(m message) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.mu.Lock()
+	m.Got, m.Deaf = s.got+1, s.deaf && m.Kind == kindBeat
+	s.told = s.got
+	s.mu.Unlock()
+	frame, err := m.encode()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if m.Kind != kindBeat {
+		s.keep(frame)
+	}
+	c, waits := s.c, s.waits
+	s.mu.Unlock()
+	if waits {
+		return nil
+	}
+	if err = c.write(frame); err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.able && s.ctx.Err() == nil {
+		return nil // Recv finds out what has become of the stream
+	}
+	return err
+}
+
+// keep keeps a word. It needs mu.
+func (s *session) keep(frame []byte) {
+	s.said++
+	s.kept, s.bytes = append(s.kept, frame), s.bytes+len(frame)
+	for len(s.kept) > maxUnheard || s.bytes > maxUnheardBytes {
+		s.drop(1)
+	}
+}
+
+func (s *session) drop(n int) {
+	for _, f := range s.kept[:n] {
+		s.bytes -= len(f)
+	}
+	clear(s.kept[:n])
+	s.kept = s.kept[n:]
+}
+
+// confirmed takes that the other end has so many words, plus one. It reports whether the rest is all here. It needs mu.
+func (s *session) confirmed(got uint64) bool {
+	if got == 0 || got-1 > s.said {
+		return false
+	}
+	s.able = true
+	missing := s.said - (got - 1)
+	if missing > uint64(len(s.kept)) {
+		return false
+	}
+	s.drop(len(s.kept) - int(missing))
+	return true
+}
+
+// Recv returns the next message, from whichever stream. It is [conn]'s, and called by one goroutine.
+func (s *session) Recv() (message, error) {
+	for {
+		c := s.current()
+		m, err := c.Recv()
+		if err == nil {
+			if s.take(c, &m) {
+				return m, nil
+			}
+			continue
+		}
+		if !s.goesOn(c, err) {
+			s.end() // and no more: this end's last words may be under way
+			return message{}, err
+		}
+	}
+}
+
+// take counts m, which came over c. It reports whether m is the next message.
+func (s *session) take(c *streamConn, m *message) bool {
+	s.mu.Lock()
+	if s.c != c {
+		s.mu.Unlock()
+		return false // it comes again: that it was here was not said
+	}
+	s.confirmed(m.Got)
+	s.deaf = false
+	if m.Kind != kindBeat {
+		s.got++
+	}
+	tell := s.got-s.told == confirmEvery
+	s.mu.Unlock()
+	if tell {
+		s.beat()
+	}
+	switch {
+	case m.Kind != kindBeat:
+	case !m.Deaf:
+		s.unheard = time.Time{}
+	case s.unheard.IsZero():
+		s.unheard = time.Now()
+		s.beat() // if this host was only slow, the other end hears it by that
+	case time.Since(s.unheard) >= deafPause:
+		s.unheard = time.Time{}
+		s.move(time.Now().Add(beatPatience))
+	}
+	return true
+}
+
+// beat has a beat sent soon.
+func (s *session) beat() {
+	select {
+	case s.due <- struct{}{}:
+	default:
+	}
+}
+
+// quiet is called, by Recv, when nothing has come for long. It reports whether there is another stream.
+func (s *session) quiet(last time.Time) bool {
+	s.mu.Lock()
+	able := s.able
+	if able && s.again == nil {
+		s.deaf = true // the member may hear that
+	}
+	s.mu.Unlock()
+	switch {
+	case !able:
+		return false
+	case s.again == nil:
+		s.beat()
+		return false
+	}
+	return s.move(last.Add(beatPatience))
+}
+
+// goesOn reports whether there is another stream than c, which has ended with err, or waits for one.
+func (s *session) goesOn(c *streamConn, err error) bool {
+	s.mu.Lock()
+	able, moved := s.able, s.moved
+	s.mu.Unlock()
+	if s.current() != c {
+		return s.ctx.Err() == nil
+	}
+	var timeout net.Error
+	// An end in good order is one. A stream by way of others, or that may have been replaced, can break for other reasons than its peer's end.
+	if !able || s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errSilent) ||
+		!moved && !(errors.As(err, &timeout) && timeout.Timeout()) {
+		return false
+	}
+	until := c.last.Add(beatPatience)
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		if s.c != c {
+			s.mu.Unlock()
+			return true
+		}
+		s.mu.Unlock()
+		if s.again != nil && s.move(until) {
+			return true
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return false
+		}
+		if s.again != nil {
+			left = min(left, againPause)
+		}
+		t := time.NewTimer(left)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-s.ctx.Done():
+			t.Stop()
+			return false
+		}
+		t.Stop()
+	}
+}
+
+// move opens another stream and goes on there, until a time. Recv's goroutine calls it: nothing is read of the stream of before meanwhile, and if
+// no other one leads there that one goes on.
+func (s *session) move(until time.Time) bool {
+	ctx, cancel := context.WithDeadline(s.ctx, until)
+	defer cancel()
+	s.mu.Lock()
+	hello := message{Kind: kindResume, Group: s.group, Got: s.got + 1}
+	s.moved = true
+	s.mu.Unlock()
+	st, err := s.again(ctx)
+	if err != nil {
+		return false
+	}
+	n := newStreamConn(st)
+	stop := context.AfterFunc(ctx, n.Abort)
+	err = n.Send(hello)
+	var answer message
+	if err == nil {
+		answer, err = n.Recv()
+	}
+	if !stop() || err != nil || answer.Kind != kindResumed || !s.replace(n, answer.Got, nil) {
+		n.Abort()
+		return false
+	}
+	return true
+}
+
+// replace goes on over n: it says first, if that is not nil, and then what the other end has not, which has got words, plus one. It returns
+// false if that cannot be.
+func (s *session) replace(n *streamConn, got uint64, first *message) bool {
+	s.mu.Lock()
+	if s.ctx.Err() != nil || !s.able || !s.confirmed(got) {
+		s.mu.Unlock()
+		return false
+	}
+	if first != nil {
+		first.Got = s.got + 1
+	}
+	old := s.c
+	s.carry(n)
+	s.waits, s.moved, s.deaf = true, true, false
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	old.Abort() // whoever writes there stops
+	s.repeat(n, first)
+	return true
+}
+
+// repeat writes what is kept to n, for a minute at most.
+func (s *session) repeat(n *streamConn, first *message) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.mu.Lock()
+	if s.c != n {
+		s.mu.Unlock()
+		return // there is a further stream, and somebody who repeats on that
+	}
+	frames := slices.Clone(s.kept)
+	s.waits = false // the next word waits for wmu
+	s.mu.Unlock()
+	defer time.AfterFunc(longPatience, n.Abort).Stop()
+	if first != nil && n.Send(*first) != nil {
+		return
+	}
+	for _, f := range frames {
+		if n.write(f) != nil {
+			return // Recv finds out
+		}
+	}
+}
+
+// Close ends what this end says. It is [conn]'s.
+func (s *session) Close() {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.end()
+	s.current().Close()
+}
+
+// Abort ends the session at once. It is [conn]'s.
+func (s *session) Abort() {
+	s.end()
+	s.current().Abort()
+}
+
+// sessions are those of which this host is the coordinator. The zero value is ready to use.
+type sessions struct {
+	mu sync.Mutex // guards of
+	of map[sessionKey]*session
+}
+
+type sessionKey struct {
+	group ID
+	host  string
+}
+
+// accept returns the session that the member on host has begun on c with attach. A second one of that member is nobody's, as its coordinator
+// refuses it.
+func (t *sessions) accept(host string, attach *message, c *streamConn) *session {
+	s := newSession(attach.Group, c)
+	s.got = 1
+	s.confirmed(attach.Got)
+	key := sessionKey{attach.Group, host}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[key] != nil {
+		return s
+	}
+	if t.of == nil {
+		t.of = make(map[sessionKey]*session)
+	}
+	t.of[key] = s
+	context.AfterFunc(s.ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.of, key)
+	})
+	return s
+}
+
+// resume has the session that the member on host asks for go on over n.
+func (t *sessions) resume(host string, m *message, n *streamConn) error {
+	t.mu.Lock()
+	s := t.of[sessionKey{m.Group, host}]
+	t.mu.Unlock()
+	if s == nil {
+		return fmt.Errorf("no session of group %v", m.Group)
+	}
+	if !s.replace(n, m.Got, &message{Kind: kindResumed}) {
+		return fmt.Errorf("session of group %v cannot go on where %d words were got", m.Group, m.Got)
+	}
+	return nil
+}
