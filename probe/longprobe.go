@@ -239,6 +239,9 @@ func (p *Prober) spent(l longProbe, a Answer, packets int64, err error) (int64, 
 // longDone says when the next of the kind may follow.
 func (p *Prober) longDone(l longProbe, err error) {
 	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacitySoon, KindLogP: logpEvery}[l.kind]
+	if err != nil {
+		p.cfg.Log.Debug("no long probe", "kind", l.kind, "peer", l.peer.Name, "err", err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tally(err)

@@ -31,6 +31,8 @@ type Problem struct {
 
 	Options
 
+	declared []*plan.Topology // all that Declare was told
+
 	memo   *memo                // of Select's copy of a problem
 	bounds *plan.AlltoallBounds // of an alltoall, once known
 }
@@ -165,6 +167,7 @@ func (p *Problem) linkRate(t *plan.Topology) netmap.BytesPerSec {
 // Topology; one that holds all hosts of a cluster joins LANs; others say nothing of these hosts and
 // are passed over. Call it once Snapshot and Tree are set.
 func (p *Problem) Declare(trees ...*plan.Topology) error {
+	p.declared = trees
 	for _, set := range p.Clusters() {
 		if len(set) < 2 {
 			continue

@@ -45,6 +45,11 @@ func serve(ctx context.Context, name string, ready func() error) (err error) {
 	if err != nil {
 		return errors.Join(err, remove(name, req.ID))
 	}
+	if l.wan != nil {
+		if err := urgent(); err != nil {
+			log.Info("links between sites may be late while this machine is busy", "error", err)
+		}
+	}
 	told := false
 	defer func() {
 		closed := l.Close()

@@ -26,6 +26,7 @@ func TestLabIsAsDeclared(t *testing.T) {
 	if during := interfaces(t); !slices.Equal(before, during) {
 		t.Errorf("interfaces of this machine: %v before, %v with a lab", before, during)
 	}
+	l.isUrgent(t)
 	p := l.command(t, "check")
 	if got := p.Wait(t, 3*time.Minute); got != 0 {
 		t.Errorf("lab check: status %d: %s\n%s", got, p.Stderr.String(), p.Stdout.String())
@@ -40,6 +41,26 @@ func TestLabIsAsDeclared(t *testing.T) {
 	l.must(t, "down")
 	t.Logf("down took %v", time.Since(began))
 	l.gone(t, end, sleepers)
+}
+
+// isUrgent fails t if a thread of the supervisor has to wait for the time slices of other programs: root's must not.
+func (l *lab) isUrgent(t *testing.T) {
+	t.Helper()
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", l.pid))
+	if err != nil || len(stats) == 0 || os.Getuid() != 0 {
+		t.Logf("the supervisor's threads are not looked at: %v", err)
+		return
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		const policy, roundRobin = 38, "2" // sched(7)
+		if fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])); fields[policy] != roundRobin {
+			t.Errorf("%s: scheduling policy %s, want %s", name, fields[policy], roundRobin)
+		}
+	}
 }
 
 // statusNotRun is what lab exec ends with where it could not run the command, which has the others.

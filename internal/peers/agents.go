@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gridagent/gridagent/configs"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/bench"
+	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
 // agents are those of gridagent, one on each host of the lab.
@@ -44,6 +46,10 @@ func startAgents(ctx context.Context, t *testbed) (*agents, error) {
 }
 
 func (a *agents) start(ctx, running context.Context) error {
+	flags, err := a.flags()
+	if err != nil {
+		return err
+	}
 	first := a.net.hosts[0].Name
 	token, err := command{argv: a.in(first, append([]string{a.Binary, "init"}, a.identity(0)...)...), limit: time.Minute}.run(ctx)
 	if err != nil {
@@ -54,7 +60,7 @@ func (a *agents) start(ctx, running context.Context) error {
 		if i > 0 {
 			args = append([]string{a.Binary, "join", a.addr[first] + ":" + agentPort, "--token", strings.TrimSpace(token)}, a.identity(i)...)
 		}
-		a.join(running, i, append(args, "--log-level", "warn"))
+		a.join(running, i, append(args, flags...))
 		if i > 0 {
 			continue
 		}
@@ -66,12 +72,57 @@ func (a *agents) start(ctx, running context.Context) error {
 	if _, err := a.ask(ctx, "members", "--wait", fmt.Sprint(len(a.net.hosts)), "--timeout", mapWait.String()); err != nil {
 		return err
 	}
-	_, err = a.ask(ctx, "map", "--predict", "--wait", mapWait.String())
-	return err
+	if _, err := a.ask(ctx, "map", "--predict", "--wait", mapWait.String()); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(a.Settle):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// flags are those of join that say neither who nor where a host is.
+func (a *agents) flags() ([]string, error) {
+	flags := []string{"--log-level", "warn"}
+	if !a.Declare {
+		return flags, nil
+	}
+	data, err := read(a.Topology, configs.Topology)
+	if err != nil {
+		return nil, err
+	}
+	if a.LinkRate != "" {
+		if data, err = withRate(data, a.LinkRate); err != nil {
+			return nil, err
+		}
+	}
+	file := filepath.Join(a.dir, "switches.json")
+	return append(flags, "--switches", file), os.WriteFile(file, data, 0o600)
+}
+
+// withRate returns a switch-tree file with another rate of all links.
+func withRate(data []byte, rate string) ([]byte, error) {
+	r, err := gridfile.ParseRate(rate)
+	if err != nil {
+		return nil, err
+	}
+	tree := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, err
+	}
+	if tree["bandwidth_mbps"], err = json.Marshal(r.Mbps()); err != nil {
+		return nil, err
+	}
+	return json.Marshal(tree)
 }
 
 // state is the folder of a host's agent.
 func (a *agents) state(i int) string { return filepath.Join(a.dir, "agents", a.net.hosts[i].Name) }
+
+// markOf is the mark of a host's agent.
+func (a *agents) markOf(i int) mark { return a.mark + mark(fmt.Sprintf(".%d", i)) }
 
 // identity are the flags that say who a host is.
 func (a *agents) identity(i int) []string {
@@ -87,7 +138,7 @@ func (a *agents) identity(i int) []string {
 func (a *agents) join(ctx context.Context, i int, args []string) {
 	a.running.Go(func() {
 		name := a.net.hosts[i].Name
-		_, err := command{argv: a.in(name, args...), mark: a.mark + mark(fmt.Sprintf(".%d", i))}.run(ctx)
+		_, err := command{argv: a.in(name, args...), mark: a.markOf(i)}.run(ctx)
 		if err == nil {
 			err = errors.New("status 0")
 		}

@@ -29,6 +29,7 @@ type config struct {
 	Lab            string
 	Grid, Topology string
 	LinkRate       string
+	Drawn          uint64 // seed of a grid, 0 without
 	Seed           uint64
 
 	Collectives []plan.Collective
@@ -37,6 +38,8 @@ type config struct {
 	Warmup      int
 	Tools       []string
 	Algorithms  selection
+	Settle      time.Duration
+	Declare     bool
 	Generated   []string // "NAME FLAGS…" of gridagent plan
 	Congestion  []string // "" is the system's own
 
@@ -46,7 +49,7 @@ type config struct {
 
 const usageText = `Times MPICH, Open MPI and gridagent over the same links of a lab on this machine, in one run.
 
-  scripts/peers --grid GRID | --topology TREE [flags]
+  scripts/peers --grid GRID | --topology TREE | --drawn SEED [flags]
 
 Examples:
   scripts/peers --grid paper-3site --sizes 64KiB
@@ -56,12 +59,14 @@ Examples:
       --generated 'aapc --sync receiver,aapc --sync barrier,aapc --sync none'
   scripts/peers --grid internal/peers/testdata/small.yaml --sizes 16KiB --algorithms openmpi:ring,gridagent:auto
   scripts/peers --grid paper-3site --libraries iperf3
+  scripts/peers --drawn 7 --algorithms default --generated none
 
 GRID and TREE are files, or the names of those that are built in. A time is that of the slowest
 rank; every byte is checked. x bound is the mean over the least time that any schedule could
 take over the declared links. WAN is what crossed the links between sites or switches, all of
-them together, IP bytes for one operation, with what the benchmark's own barrier took. cpu is
-the share of this machine's processors in use: from 90 % on the time may be the machine's.
+them together, IP bytes for one operation, with what the benchmark's own barrier took; x least: over
+what had to cross them. cpu is the share of this machine's processors in use: from 90 % on the time may be
+the machine's. agents is the CPU time of all of them for one operation, memory the most that one of them has had resident meanwhile.
 Of the links: what all flows get and what one gets, IP bytes; what of the latter is for TCP's
 payload (1448 bytes of a packet of 1500); and the payload that iperf3 received.
 
@@ -76,6 +81,7 @@ func parse(args []string, usage func(string)) (*config, error) {
 	f.Usage = func() { usage(usageText + f.FlagUsages()) }
 	f.StringVar(&c.Grid, "grid", "", "grid file, or the name of a built-in one")
 	f.StringVar(&c.Topology, "topology", "", "switch-tree file, or the name of a built-in one")
+	f.Uint64Var(&c.Drawn, "drawn", 0, "in place of --grid: draw a grid that nobody has looked at from this seed, above 0")
 	f.StringVar(&c.LinkRate, "link-rate", "", "with --topology: rate of every link, in place of the file's")
 	collective := f.String("collective", "both", "allgather, alltoall or both")
 	sizes := f.StringSlice("sizes", []string{"64KiB"}, "sizes of a block, with units")
@@ -85,6 +91,8 @@ func parse(args []string, usage func(string)) (*config, error) {
 	algorithms := f.StringSlice("algorithms", []string{"all"}, "default (a library's own choice; auto for gridagent), all, or names; LIBRARY:NAME is for one library only")
 	f.StringSliceVar(&c.Generated, "generated", []string{"default"}, "algorithms of gridagent that MPI programs run as routines of plan -o mpi-c, and agents as plans, with flags of gridagent plan behind the name; default: lr3 and aapc on a switch tree, min3 on a grid; none: no such runs")
 	f.StringSliceVar(&c.Congestion, "congestion", []string{"cubic"}, "congestion control of TCP, a lab for each: cubic, bbr, reno; system: as it is")
+	f.DurationVar(&c.Settle, "settle", 2*time.Minute, "how long agents go on measuring before the first run, from when their map has all pairs: what many flows get takes minutes")
+	f.BoolVar(&c.Declare, "declare", false, "with --topology: tell the agents the switch tree, as an operator may with gridagent join --switches; without it they take all hosts to be on one switch")
 	f.DurationVar(&c.TimeLimit, "time-limit", 3*time.Minute, "end a run that takes longer")
 	f.StringVar(&c.Lab, "name", "peers", "name of the lab that is made")
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the links' losses")
@@ -148,12 +156,16 @@ func (c *config) check() error {
 		}
 	}
 	switch {
-	case (c.Grid == "") == (c.Topology == ""):
-		return errors.New("give --grid or --topology, one of the two")
+	case howMany(c.Grid != "", c.Topology != "", c.Drawn != 0) != 1:
+		return errors.New("give one of --grid, --topology and --drawn")
 	case c.LinkRate != "" && c.Topology == "":
 		return errors.New("--link-rate is for --topology: a grid file says its rates itself")
+	case c.Declare && c.Topology == "":
+		return errors.New("--declare is for --topology: a grid has no switches to be told of")
 	case c.Iterations < 1 || c.Warmup < 0:
 		return fmt.Errorf("--iterations %d --warmup %d: want at least 1 and 0", c.Iterations, c.Warmup)
+	case c.Settle < 0:
+		return fmt.Errorf("--settle %v: want no less than 0", c.Settle)
 	case c.TimeLimit <= 0:
 		return fmt.Errorf("--time-limit %v: want more than 0", c.TimeLimit)
 	case len(c.Sizes) == 0 || len(c.Tools) == 0 || len(c.Congestion) == 0:
@@ -165,6 +177,15 @@ func (c *config) check() error {
 		}
 	}
 	return c.checkGenerated()
+}
+
+func howMany(given ...bool) (n int) {
+	for _, g := range given {
+		if g {
+			n++
+		}
+	}
+	return n
 }
 
 // checkGenerated puts in what default stands for, and refuses what no collective knows.

@@ -43,8 +43,10 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                   "--grid or --topology",
-		"--grid a --topology b":              "one of the two",
+		"":                                   "one of --grid, --topology and --drawn",
+		"--grid a --topology b":              "one of --grid, --topology and --drawn",
+		"--grid a --declare":                 "--declare is for --topology",
+		"--grid a --drawn 3":                 "one of --grid, --topology and --drawn",
 		"--grid a --link-rate 1Mbps":         "--link-rate is for --topology",
 		"--grid a --sizes 64":                "64",
 		"--grid a --sizes 2GiB":              "at most 1GiB",

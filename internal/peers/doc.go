@@ -34,5 +34,6 @@
 // With -o json standard output has one JSON object a line: a [Record] for each size of each run,
 // a [LinkCheck] for each link that iperf3 has measured. The field tool tells them apart.
 // Records of runs that failed have error, and no times. cpu_busy says how much of the machine was in use
-// meanwhile, by whomever: near 1 the time may be the machine's and not the links'.
+// meanwhile, by whomever: near 1 the time may be the machine's and not the links'; late_share says whether packets between sites came late for
+// that. agents is what the agents took: CPU time, and memory while the operations ran and behind them, from /proc.
 package main

@@ -44,16 +44,19 @@ func compare(ctx context.Context, c *config) (err error) {
 	if c.Binary, err = filepath.Abs(c.Binary); err != nil {
 		return err
 	}
-	net, err := loadNetwork(c)
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "peers-") // short: sockets have names of at most 108 bytes
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	if err := makeDirs(dir); err != nil {
+		return err
+	}
+	if err := c.draw(dir); err != nil {
+		return err
+	}
+	net, err := loadNetwork(c)
+	if err != nil {
 		return err
 	}
 	m := mark(filepath.Base(dir))

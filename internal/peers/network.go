@@ -163,16 +163,55 @@ func ends(trunk plan.Trunk, t *plan.Topology) (from, to string) {
 	return from, to
 }
 
-// bound returns the least time in seconds that a collective with blocks of size bytes can take.
-func (n *network) bound(c plan.Collective, size int64) (float64, error) {
+// bound returns the least time in seconds that a collective with blocks of size bytes can take, and the least without
+// relays if that is another one, else 0.
+func (n *network) bound(c plan.Collective, size int64) (least, direct float64, err error) {
 	if c == plan.Alltoall {
-		b, err := n.model.AlltoallBound(plan.AlltoallSizes{Uniform: size})
-		return b.Seconds, err
+		b, err := n.model.AlltoallBounds(plan.AlltoallSizes{Uniform: size})
+		if err != nil {
+			return 0, 0, err
+		}
+		if direct = b.Direct.Seconds; direct <= b.Relayed.Seconds*(1+1e-6) {
+			direct = 0 // they are equal but for rounding
+		}
+		return b.Relayed.Seconds, direct, nil
 	}
 	sizes := make([]int64, len(n.hosts))
 	for i := range sizes {
 		sizes[i] = size
 	}
 	b, err := n.model.AllgatherBound(sizes)
-	return b.Seconds, err
+	return b.Seconds, 0, err
+}
+
+// least returns how many bytes must cross the links between sites, or the trunks, of which each has the hosts behind
+// it and all others before it.
+func (n *network) least(c plan.Collective, size int64) (bytes int64) {
+	hosts := int64(len(n.hosts))
+	into := func(behind int64) {
+		blocks := hosts - behind
+		if c == plan.Alltoall {
+			blocks *= behind
+		}
+		bytes += blocks * size
+	}
+	for _, t := range n.model.Trunks {
+		into(int64(len(t.Behind)))
+	}
+	for _, inside := range n.inSite() {
+		into(inside)
+	}
+	return bytes
+}
+
+// inSite counts the hosts of each site of a grid.
+func (n *network) inSite() map[string]int64 {
+	count := make(map[string]int64)
+	if len(n.model.Trunks) > 0 {
+		return count // switches are no sites
+	}
+	for _, h := range n.hosts {
+		count[h.Site]++
+	}
+	return count
 }

@@ -36,7 +36,7 @@ func TestGridNetwork(t *testing.T) {
 	// B→A at 2 Mbit/s carries the two blocks of B, and in an alltoall four.
 	for c, blocks := range map[plan.Collective]float64{plan.Allgather: 2, plan.Alltoall: 4} {
 		want := blocks * 65536 * 8 / 2e6
-		if got, err := n.bound(c, 65536); err != nil || math.Abs(got-want) > 1e-9 {
+		if got, _, err := n.bound(c, 65536); err != nil || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: bound of %v s, %v; want %v", c, got, err, want)
 		}
 	}
@@ -61,8 +61,8 @@ func TestTopologyNetwork(t *testing.T) {
 		t.Errorf("links %s", n.linkNames())
 	}
 	// Twice the rate, half the time.
-	slow, err := n.bound(plan.Alltoall, 8192)
-	fast, err2 := loaded(t, "--topology aapc-conf-b --link-rate 10Mbps").bound(plan.Alltoall, 8192)
+	slow, _, err := n.bound(plan.Alltoall, 8192)
+	fast, _, err2 := loaded(t, "--topology aapc-conf-b --link-rate 10Mbps").bound(plan.Alltoall, 8192)
 	if err != nil || err2 != nil || slow <= 0 || math.Abs(slow/fast-2) > 1e-9 {
 		t.Errorf("bounds %v and %v: %v, %v", slow, fast, err, err2)
 	}

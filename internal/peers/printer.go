@@ -37,8 +37,8 @@ func (p *printer) record(r Record) error {
 	if p.json {
 		return p.object(r)
 	}
-	p.head("runs", fmt.Sprintf("\n%-9s %-10s %-34s %-6s %8s %9s %9s %9s %8s %11s %5s  %s\n",
-		"library", "collective", "algorithm", "tcp", "size", "mean s", "min s", "max s", "x bound", "WAN", "cpu", "data"))
+	p.head("runs", fmt.Sprintf("\n%-9s %-10s %-34s %-6s %8s %9s %9s %9s %8s %11s %7s %5s %7s %8s  %s\n",
+		"library", "collective", "algorithm", "tcp", "size", "mean s", "min s", "max s", "x bound", "WAN", "x least", "cpu", "agents", "memory", "data"))
 	_, err := fmt.Fprintf(p.out, "%-9s %-10s %-34s %-6s %8s %s\n",
 		r.Tool, r.Collective, strings.TrimSpace(r.Algorithm+" "+r.Variant), r.Congestion, gridfile.FormatSize(r.Size), r.outcome())
 	return err
@@ -60,8 +60,15 @@ func (r *Record) outcome() string {
 	if r.Missed > 0 {
 		data += fmt.Sprintf("; the machine was too busy for %d packets", r.Missed)
 	}
-	return fmt.Sprintf("%9s %9s %9s %8s %11s %3.0f %%  %s",
-		digits(r.Mean), digits(r.Min), digits(r.Max), ratio, bytesText(r.crossed()), 100*r.Busy, data)
+	crossed, agents, memory := "-", "-", "-"
+	if r.Least > 0 {
+		crossed = fmt.Sprintf("%.2f", float64(r.crossed())/float64(r.Least))
+	}
+	if u := r.Agents; u != nil {
+		agents, memory = fmt.Sprintf("%.2f s", u.CPU), fmt.Sprintf("%d MiB", u.Peak>>20)
+	}
+	return fmt.Sprintf("%9s %9s %9s %8s %11s %7s %3.0f %% %7s %8s  %s",
+		digits(r.Mean), digits(r.Min), digits(r.Max), ratio, bytesText(r.crossed()), crossed, 100*r.Busy, agents, memory, data)
 }
 
 func (p *printer) link(c LinkCheck) error {

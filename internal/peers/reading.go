@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/gridagent/gridagent/internal/lab"
 )
 
 // A reading is what counters said at one moment.
@@ -14,6 +16,7 @@ type reading struct {
 	// names as in UT→UK.
 	bytes  map[string]uint64
 	missed uint64 // packets that the emulation has lost
+	late   lab.Late
 	cpu    cpuTime
 }
 
@@ -26,7 +29,7 @@ func (t *testbed) count(ctx context.Context) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	x := reading{bytes: make(map[string]uint64), missed: s.Missed}
+	x := reading{bytes: make(map[string]uint64), missed: s.Missed, late: s.Late}
 	for _, l := range s.WAN {
 		x.bytes[l.From+"→"+l.To] = l.Delivered.Bytes
 	}
@@ -71,6 +74,15 @@ func (x reading) since(before reading, ops int) map[string]int64 {
 		out[name] = int64(n-before.bytes[name]) / int64(ops)
 	}
 	return out
+}
+
+// lateShare is the share of the packets since before that came over 1 ms late.
+func (x reading) lateShare(before reading) float64 {
+	packets := x.late.Packets - before.late.Packets
+	if packets == 0 {
+		return 0
+	}
+	return float64(x.late.Over-before.late.Over) / float64(packets)
 }
 
 // busy is the share of the processors' time since before that was not idle, 0 to 1.

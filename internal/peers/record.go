@@ -18,6 +18,7 @@ type Record struct {
 	Congestion string `json:"congestion,omitempty"` // of TCP; "quic" for gridagent, which brings its own
 	Grid       string `json:"grid"`                 // name of the file, without folder and ending
 	LinkRate   string `json:"link_rate,omitempty"`  // in place of a switch tree's own
+	Declared   bool   `json:"declared,omitempty"`   // the agents were told the switch tree
 	Hosts      int    `json:"hosts"`                // one rank each
 	Size       int64  `json:"size_bytes"`           // of a block
 	Iterations int    `json:"iterations"`
@@ -31,17 +32,26 @@ type Record struct {
 
 	Bound float64 `json:"bound_s"` // over the declared links
 	Ratio float64 `json:"ratio"`   // Mean/Bound; 0 where the bound is 0
+	// Direct is the bound of an alltoall that brings nothing by way of a third site; 0 where it is Bound.
+	Direct float64 `json:"direct_bound_s,omitempty"`
 
 	Verified bool `json:"verified"` // every rank got the right bytes in every operation
 	// WAN are the IP bytes that crossed each link between sites or switches, for one operation, warm-up
 	// operations counted too, with what belongs to the benchmark: its barriers, the collecting of
 	// times, for gridagent what agents say and measure meanwhile.
 	WAN map[string]int64 `json:"wan_bytes,omitempty"`
+	// Least is the sum that had to cross them: each block into each site, or over each trunk, behind which it is wanted, once.
+	// What is above it are headers, 4.8 %, acknowledgements, relays, and what was sent twice.
+	Least int64 `json:"wan_least_bytes,omitempty"`
 	// Busy is the share of the machine's processors that was in use, 0 to 1: from 0.9 on the time
 	// may be the machine's and not the links'.
 	Busy float64 `json:"cpu_busy"`
 	// Missed are packets that this machine was too busy to carry: the times are wrong.
 	Missed uint64 `json:"missed_packets,omitempty"`
+	// Late is the share of the packets between sites that came over 1 ms late, for this machine was busy.
+	Late float64 `json:"late_share,omitempty"`
+	// Agents is what the agents took of the machine; nil for MPI programs, whose ranks spin while they wait.
+	Agents *Usage `json:"agents,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
@@ -53,10 +63,11 @@ func (t *testbed) record(tool, version string, c plan.Collective, name, variant 
 		Size: size, Iterations: t.Iterations, Warmup: t.Warmup,
 	}
 	if tool == toolGridagent {
-		r.Congestion = "quic"
+		r.Congestion, r.Declared = "quic", t.Declare
 	}
 	// A bound of 0 is that of a network whose links are not all known, or of nothing to do.
-	r.Bound, _ = t.net.bound(c, size)
+	r.Bound, r.Direct, _ = t.net.bound(c, size)
+	r.Least = t.net.least(c, size)
 	return r
 }
 
@@ -73,6 +84,7 @@ func (r Record) measured(seconds []float64, before, after reading) Record {
 	r.WAN = after.since(before, r.Iterations+r.Warmup)
 	r.Missed = after.missed - before.missed
 	r.Busy = after.busy(before)
+	r.Late = after.lateShare(before)
 	return r
 }
 

@@ -236,6 +236,10 @@ func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, nam
 	if err != nil {
 		return err
 	}
+	idle, err := a.used()
+	if err != nil {
+		return err
+	}
 	report, err := a.bench(ctx, c, how, size)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -244,6 +248,10 @@ func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, nam
 		return s.show(s.record(toolGridagent, version, c, name, variant, size).failed(err))
 	}
 	after, err := s.count(ctx)
+	if err != nil {
+		return err
+	}
+	used, err := a.used()
 	if err != nil {
 		return err
 	}
@@ -258,6 +266,7 @@ func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, nam
 		return errors.New("report of gridagent bench: no iterations")
 	}
 	r := s.record(toolGridagent, version, c, name, variant, size).measured(seconds, before, after)
+	r.Agents = usage(idle, used, s.Iterations+s.Warmup)
 	r.Verified = true // wrong data are an error of the benchmark
 	return s.show(r)
 }

@@ -54,6 +54,14 @@ var Slow = Limits{
 	Lossy: 0.15, Odd: 0.5, Held: 0.15, Jitter: 0.1, Queues: 0.2,
 }
 
+// Lab are the limits of grids over which a lab on two cores carries MPI libraries and agents side by side: enough hosts that a plan matters,
+// rates of which the sum is below what the machine forwards.
+var Lab = Limits{
+	Sites: 4, Hosts: 6, All: 16,
+	LAN: Range{50, 200}, Rate: Range{1, 30}, Lag: Range{1, 60}, Loss: Range{0.0002, 0.005},
+	Lossy: 0.25, Odd: 1, Held: 0.25, Jitter: 0.1, Queues: 0.1,
+}
+
 // A Grid is what was drawn.
 type Grid struct {
 	File   *gridfile.Grid
