@@ -19,6 +19,9 @@ func (a *Agent) path(host string) exchange.Path {
 		return exchange.Path{}
 	}
 	e, _ := a.believedEstimate(a.name, host)
+	if 2*e.Latency >= minPathRTT {
+		e = a.lossesTo(host).fill(e)
+	}
 	return PathOf(e)
 }
 

@@ -14,7 +14,7 @@ import (
 func (a *Agent) waitForMap(ctx context.Context, hosts []string) (*netmap.Snapshot, error) {
 	deadline := time.Now().Add(a.opts.MapWait)
 	for {
-		snap := a.snapshotOf(hosts)
+		snap := a.plansMap(hosts)
 		err := complete(snap)
 		if err == nil || time.Now().After(deadline) {
 			return snap, err
@@ -52,6 +52,10 @@ func (a *Agent) snapshotOf(names []string) *netmap.Snapshot {
 	}
 	return netmap.Predict(netmap.Freshen(a.netmap.Snapshot(hosts, time.Now()))).Subset(group)
 }
+
+// plansMap is snapshotOf as plans are made over it: with what the losses of all pairs of two sites leave of one flow between them. Which pairs
+// of hosts carry a link, and how many, goes by that.
+func (a *Agent) plansMap(names []string) *netmap.Snapshot { return lossesIn(a.snapshotOf(names)) }
 
 // complete reports the first pair that is neither measured nor predicted.
 func complete(s *netmap.Snapshot) error {

@@ -98,7 +98,7 @@ func (a *Agent) checks(r group.Request, factor func(planner.Spot, string) float6
 	return planner.Checks{
 		Shape: a.shapeName(),
 		Moved: func(k *planner.Kept) string {
-			snap := a.snapshotOf(r.Hosts)
+			snap := a.plansMap(r.Hosts)
 			if err := complete(snap); err != nil {
 				return err.Error()
 			}

@@ -168,7 +168,7 @@ func (t *tuneRun) rows(s *tuneStep) error {
 // rivals returns the step of one collective and size: who takes part in it.
 func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithms []string) (s tuneStep, err error) {
 	s = tuneStep{collective: c, bytes: bytes, times: make(map[string][]float64)}
-	snap := a.snapshotOf(hosts)
+	snap := a.plansMap(hosts)
 	if err := complete(snap); err != nil {
 		return s, err
 	}

@@ -151,6 +151,12 @@ func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 	if !lacks || !e.Has(netmap.FieldLatency) {
 		return e, ok
 	}
+	like, sites := a.like()
+	return like.Fill(e, sites[from], sites[to]), true
+}
+
+// like returns what predictions are made from, a few seconds old at most, and the labels of sites that go with it. Neither changes any more.
+func (a *Agent) like() (*netmap.Predictor, map[string]string) {
 	g := &a.guesses
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -158,7 +164,7 @@ func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 		g.sites, g.at = a.sites(), now
 		g.predictor = a.netmap.Predictor(g.sites, now)
 	}
-	return g.predictor.Fill(e, g.sites[from], g.sites[to]), true
+	return g.predictor, g.sites
 }
 
 // latencyFrom estimates the one-way latency from host: half of the measured round

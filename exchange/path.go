@@ -92,7 +92,10 @@ func (p Path) Lanes() int {
 			want = slack * ratio
 		}
 	}
-	if p.Knee > 0 {
+	switch {
+	case p.Knee > 0 && p.Loss > leastLoss: // a search of seconds meets few losses, or many
+		want = max(want, float64(p.Knee))
+	case p.Knee > 0:
 		want = float64(p.Knee)
 	}
 	want = max(want, all*p.RTT.Seconds()/laneBytes)

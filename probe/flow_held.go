@@ -19,7 +19,7 @@ const (
 	// heldNoise over √n is by how much a flow that has met n losses is off from what as many make of a flow in the mean: they come
 	// early or late, or close together. It is 0.18 to 0.24 in a model with 1 % or less lost, for n from 12 to 50.
 	heldNoise = 0.22
-	// heldModel is by how much heldRate is off for a flow of which nothing was seen.
+	// heldModel is by how much HeldRate is off for a flow of which nothing was seen.
 	heldModel = 0.10
 	// ownHeld is the part of a pair's own reading in what it says, beside that of like pairs. All of them go by the same losses, and each is off by its own
 	// noise, so the mean is nearer; but what others say holds what this pair said before, and with less of its own
@@ -27,10 +27,10 @@ const (
 	ownHeld = 1. / 3
 )
 
-// heldRate returns what losses leave of a flow, user bytes a second, if they fall at random: congestion control gains
+// HeldRate returns what losses leave of a flow, user bytes a second, if they fall at random: congestion control gains
 // a packet a round trip and gives back 30 % at a loss, which comes to a window of √(1.7/0.6/p) packets (Mathis, Semke, Mahdavi
 // and Ott, 1997, with quic-go's factor in the place of a half). +Inf where nothing is known.
-func heldRate(loss float64, rtt time.Duration) float64 {
+func HeldRate(loss float64, rtt time.Duration) float64 {
 	if !(loss > 0) || rtt <= 0 {
 		return math.Inf(1)
 	}
@@ -40,12 +40,12 @@ func heldRate(loss float64, rtt time.Duration) float64 {
 // A lossHeld is what a law says that losses leave of one flow, user bytes a second, and how uncertain the losses make it. A rate of 0 means unknown.
 type lossHeld struct{ rate, spread float64 }
 
-// lossHeldOf applies [heldRate] to what was counted.
+// lossHeldOf applies [HeldRate] to what was counted.
 func lossHeldOf(c lossCount, rtt time.Duration) lossHeld {
 	if c.lost < heldLosses || c.sent < c.lost || rtt <= 0 {
 		return lossHeld{}
 	}
-	return lossHeld{heldRate(c.share(), rtt), 0.5 / math.Sqrt(c.lost)}
+	return lossHeld{HeldRate(c.share(), rtt), 0.5 / math.Sqrt(c.lost)}
 }
 
 // lost takes what a bulk probe got that losses held, and what the losses that it has met itself should have left of it.

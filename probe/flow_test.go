@@ -186,7 +186,7 @@ func TestPooled(t *testing.T) {
 
 // TestDoubt: losses that trains have seen make an estimate unsure that no bulk probe has confirmed, and nothing else does.
 func TestDoubt(t *testing.T) {
-	held := heldRate(0.001, 20*time.Millisecond)
+	held := HeldRate(0.001, 20*time.Millisecond)
 	if math.Abs(held*8/26.7e6-1) > 0.05 { // what one lane gets in the accuracy benchmark's world
 		t.Errorf("a flow gets %.3g Mbit/s over 20 ms at a loss of 0.1 %%, by formula %.3g", 26.7, held*8/1e6)
 	}
@@ -196,9 +196,9 @@ func TestDoubt(t *testing.T) {
 		t.Errorf("a tenth is to be feared: %g", d)
 	}
 	for name, d := range map[string]float64{
-		"no loss":       b.doubt(siteFlow{}, 10*held, heldRate(0, time.Millisecond)),
-		"no round trip": b.doubt(siteFlow{}, 10*held, heldRate(0.1, 0)),
-		"not a number":  b.doubt(siteFlow{}, 10*held, heldRate(math.NaN(), time.Second)),
+		"no loss":       b.doubt(siteFlow{}, 10*held, HeldRate(0, time.Millisecond)),
+		"no round trip": b.doubt(siteFlow{}, 10*held, HeldRate(0.1, 0)),
+		"not a number":  b.doubt(siteFlow{}, 10*held, HeldRate(math.NaN(), time.Second)),
 		"known by like": b.doubt(siteFlow{part: 0.5}, 10*held, held),
 		"a slow link":   b.doubt(siteFlow{}, held/2, held),
 	} {

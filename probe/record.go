@@ -201,7 +201,7 @@ func (r *recorder) publish(peer string, p *pair, like like, source netmap.Source
 	}
 	e := r.own(peer)
 	if loss, ok := p.loss.value(); ok {
-		spread = max(spread, p.out.doubt(like.siteFlow, rate, heldRate(loss, 2*e.Latency)))
+		spread = max(spread, p.out.doubt(like.siteFlow, rate, HeldRate(loss, 2*e.Latency)))
 	}
 	e.Known |= netmap.FieldBandwidth
 	e.Bandwidth, e.Spread = netmap.BytesPerSec(rate), spread

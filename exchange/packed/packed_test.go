@@ -202,6 +202,58 @@ func TestManyFlows(t *testing.T) {
 	t.Logf("worst %.3f x bound", worst)
 }
 
+// TestRelaysShareFlows: what a pool sends by way of another leaves that one over all pairs of hosts that it takes to fill the link. The blocks of
+// few of its hosts went that way, by way of one host each, and a pair that the network holds to an eighth of the link carried a third of what crosses it.
+func TestRelaysShareFlows(t *testing.T) {
+	const a, b, c = 0, 1, 2
+	hosts := []int{8, 5, 7}
+	var names []netmap.Host
+	var site []int
+	var pools [][]int
+	for k, n := range hosts {
+		var pool []int
+		for range n {
+			pool = append(pool, len(names))
+			names, site = append(names, netmap.Host{Name: fmt.Sprintf("h%d", len(names)), Site: fmt.Sprint(k)}), append(site, k)
+		}
+		pools = append(pools, pool)
+	}
+	rates := map[[2]int]float64{{a, b}: 9.8, {b, a}: 9.8, {a, c}: 58, {c, a}: 58, {b, c}: 4, {c, b}: 4}
+	est := make([]netmap.Estimate, len(names)*len(names))
+	for i := range names {
+		for j := range names {
+			e := netmap.Estimate{Known: netmap.FieldBandwidth | netmap.FieldLatency | netmap.FieldCapacity, Bandwidth: 100 * netmap.Mbps, Capacity: 100 * netmap.Mbps, Latency: 50 * time.Microsecond}
+			if way := [2]int{site[i], site[j]}; way[0] != way[1] {
+				e.Capacity, e.Latency = netmap.Mbps*netmap.BytesPerSec(rates[way]), 10*time.Millisecond
+				if e.Bandwidth = e.Capacity; way == [2]int{a, b} {
+					e.Bandwidth = e.Capacity / 8
+				}
+			}
+			est[i*len(names)+j] = e
+		}
+	}
+	net, err := plan.NetworkOf(netmap.NewSnapshot(1, names, est), pools, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := verified(t, net, pools, slices.Repeat([]int64{1 << 20}, len(names)))
+	pairs := make(map[[2]int]float64)
+	var all, most float64
+	for i := range p.Transfers {
+		if x := &p.Transfers[i]; site[x.Src] == a && site[x.Dst] == b {
+			pairs[[2]int{x.Src, x.Dst}] += float64(p.Bytes(x))
+			all += float64(p.Bytes(x))
+			most = max(most, pairs[[2]int{x.Src, x.Dst}])
+		}
+	}
+	if all <= 8<<20 {
+		t.Fatalf("%.0f bytes cross the link: nothing is relayed", all)
+	}
+	if most > 1.35*all/8 {
+		t.Errorf("one of %d pairs of hosts carries %.0f of %.0f bytes that cross a link of eight flows, want an eighth", len(pairs), most, all)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	net, pools := randomGrid(rng, []int{2, 1}, []float64{1})

@@ -32,7 +32,8 @@ type cutter struct {
 
 // shareOut gives the blocks of every pool to its trees, in pieces where a share ends inside a
 // block. Shares follow each other along the blocks of a pool, so that there are few pieces; where several flows fill
-// a link every block is shared out by itself, so that all hosts of a pool send at the same time to all others.
+// a link on the way every block is shared out by itself: all hosts of a pool send at the same time to all others, and what is relayed does not
+// come by way of one host alone, whose one pair would carry it on.
 func shareOut(pools [][]int, sizes []int64, trees []tree, w *widths) ([]strand, []plan.Cut) {
 	c := &cutter{sizes: sizes, width: w}
 	for k, hosts := range pools {
@@ -53,7 +54,7 @@ func shareOut(pools [][]int, sizes []int64, trees []tree, w *widths) ([]strand, 
 				smallest = min(smallest, sizes[h])
 			}
 		}
-		if w.several(k) && smallest >= int64(len(own))*least {
+		if slices.ContainsFunc(own, w.several) && smallest >= int64(len(own))*least {
 			for _, h := range hosts {
 				c.lay([]int{h}, own, total)
 			}

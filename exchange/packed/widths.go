@@ -42,10 +42,10 @@ func newWidths(s *sites, net *plan.Network, pools [][]int, sizes []int64, trees 
 	return w
 }
 
-// several reports whether a link from pool takes more than one flow.
-func (w *widths) several(pool int) bool {
-	for to := range w.n {
-		if to != pool && w.flows[pool*w.n+to] > 1 {
+// several reports whether a link on the way of t takes more than one flow.
+func (w *widths) several(t *tree) bool {
+	for to, from := range t.parent {
+		if from >= 0 && w.flows[from*w.n+to] > 1 {
 			return true
 		}
 	}

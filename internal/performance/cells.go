@@ -70,7 +70,7 @@ var cellsOf = map[Row]func() []Cell{
 				}
 			}
 		}
-		return append(cells, drawnEngines(1, 6)...)
+		return append(cells, drawnEngines(1, 16)...)
 	},
 	Switches: func() (cells []Cell) {
 		for _, network := range []string{oneSwitch, chain, star} {

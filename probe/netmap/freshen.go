@@ -71,7 +71,7 @@ func Freshen(s *Snapshot) *Snapshot {
 	if est == nil {
 		return s
 	}
-	return s.with(est)
+	return s.With(est)
 }
 
 // A dated is a measured pair of hosts of two sites.

@@ -88,7 +88,7 @@ func Predict(s *Snapshot) *Snapshot {
 			est[at] = est[at].shared(capacities[at], lanes, flows[d])
 		}
 	}
-	return s.with(est)
+	return s.With(est)
 }
 
 // lacksCapacity reports whether e is of a pair whose capacity can be predicted from its like.
@@ -127,6 +127,7 @@ type Predictor struct {
 	measured map[[2]string][]sample // by the sites of sender and receiver; by latency
 	searched map[[2]string][]sample // of them those whose bandwidths are capacities
 	flows    map[[2]string]BytesPerSec
+	losses   map[[2]string][2]float64 // packets, and how many of them were lost
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host.
@@ -134,7 +135,7 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, losses: map[[2]string][2]float64{}}
 	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -148,6 +149,10 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 			b := m.belief(from, to, doubted, now)
 			if b.Has(FieldLatency | FieldBandwidth) {
 				d := [2]string{sites[from], sites[to]}
+				if b.Has(FieldLoss) {
+					n := p.losses[d]
+					p.losses[d] = [2]float64{n[0] + float64(b.LossOf), n[1] + float64(b.LossOf)*b.Loss}
+				}
 				p.measured[d] = append(p.measured[d], sample{at: len(p.measured[d]), latency: b.Latency, bandwidth: b.Bandwidth})
 				if b.Has(FieldLine) {
 					p.flows[d] = max(p.flows[d], b.Bandwidth)
@@ -180,6 +185,12 @@ func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
 		}
 	}
 	return e
+}
+
+// Losses returns how many packets from one site to another have been counted, over all pairs of them, and how many of these were lost.
+func (p *Predictor) Losses(fromSite, toSite string) (of, lost float64) {
+	n := p.losses[[2]string{fromSite, toSite}]
+	return n[0], n[1]
 }
 
 // medianOf returns the median of the samples that are alike to latency; ok is false if there are none.

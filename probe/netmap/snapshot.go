@@ -94,8 +94,8 @@ func (s *Snapshot) TransferTime(from, to int, size int64) (time.Duration, error)
 	return e.Latency + e.Bandwidth.Time(size), nil
 }
 
-// with returns s with other estimates.
-func (s *Snapshot) with(est []Estimate) *Snapshot {
+// With returns s with other estimates, row by row, of which it keeps the slice.
+func (s *Snapshot) With(est []Estimate) *Snapshot {
 	out := NewSnapshot(s.epoch, slices.Clone(s.hosts), est)
 	out.models, out.turns = s.models, s.turns
 	return out

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"github.com/gridagent/gridagent/probe"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+const (
+	// leastLosses is of how many losses at least a share is made that says what a flow gets, as for the prober.
+	leastLosses = 4
+	// ownLosses is from how many on a pair's own are as good as those of its like.
+	ownLosses = 20
+	// heldMost is how many times what a flow gets losses may leave of one and yet be what holds it: with fewer, a queue that was full now and then,
+	// or the network, does.
+	heldMost = 2
+	// heldTimes is how many times what one flow gets a link must carry for something to hold that flow, as for [exchange.Path].
+	heldTimes = 1.25
+)
+
+// losses are counted over the pairs of two sites: of how many packets how many were lost. A pair alone meets few of them: 4 of 1 in
+// 1,300 take 7 MB, and many pairs of a lossy link have met none, or not sent enough to say.
+type losses struct{ of, lost float64 }
+
+// add counts what e knows of its own.
+func (l *losses) add(e netmap.Estimate) {
+	if e.Has(netmap.FieldLoss) && e.LossOf > 0 {
+		l.of += float64(e.LossOf)
+		l.lost += float64(e.LossOf) * e.Loss
+	}
+}
+
+// fill returns e, of a pair of which l are the losses, with what they say if losses can be what holds a flow there: the share that is lost, unless e has
+// met enough itself, and where many flows get more than one, no more for that one than losses leave of it. Bulk probes last for a
+// few losses, and those that chance spared read up to twice that.
+func (l losses) fill(e netmap.Estimate) netmap.Estimate {
+	if l.lost < leastLosses || !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) {
+		return e
+	}
+	loss := l.lost / l.of
+	if e.Has(netmap.FieldLoss) && e.Loss*float64(e.LossOf) >= ownLosses {
+		loss = e.Loss
+	}
+	rate := netmap.BytesPerSec(probe.HeldRate(loss, 2*e.Latency))
+	if rate > heldMost*e.Bandwidth {
+		return e
+	}
+	if loss != e.Loss {
+		e.Loss, e.LossOf, e.Known = loss, int(min(l.of, netmap.MaxLossOf)), e.Known|netmap.FieldLoss
+	}
+	if e.Has(netmap.FieldCapacity) && e.Capacity >= heldTimes*e.Bandwidth {
+		e.Bandwidth = min(e.Bandwidth, rate)
+	}
+	return e
+}
+
+// lossesTo returns what all pairs of this host's site and host's have lost on the way there; nothing if they are one, or have no label.
+func (a *Agent) lossesTo(host string) losses {
+	like, sites := a.like()
+	here, there := sites[a.name], sites[host]
+	if here == "" || there == "" || here == there {
+		return losses{}
+	}
+	of, lost := like.Losses(here, there)
+	return losses{of, lost}
+}
+
+// lossesIn returns s with what all pairs of two sites have lost in the estimates of each.
+func lossesIn(s *netmap.Snapshot) *netmap.Snapshot {
+	type direction struct{ from, to string }
+	all := make(map[direction]*losses)
+	hosts := s.Hosts()
+	n := len(hosts)
+	est := make([]netmap.Estimate, n*n)
+	for pass := range 2 {
+		for i := range n {
+			for j := range n {
+				e := s.Estimate(i, j)
+				d := direction{hosts[i].Site, hosts[j].Site}
+				if i == j || d.from == "" || d.to == "" || d.from == d.to {
+					est[i*n+j] = e
+					continue
+				}
+				if all[d] == nil {
+					all[d] = new(losses)
+				}
+				if pass == 0 {
+					all[d].add(e)
+				} else {
+					est[i*n+j] = all[d].fill(e)
+				}
+			}
+		}
+	}
+	return s.With(est)
+}
