@@ -18,12 +18,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // 2007), Tables 1 and 2: 8 + 4 + 8 hosts.
 const paper = "../../configs/grids/paper-3site.yaml"
 
-// TestPaperGrid is the main job: 64 KiB from every host of the paper's grid to every other.
+// TestPaperGrid is the main job: 64 KiB from every host of the paper's grid to every other. Whatever the load
+// of each algorithm, nobody declares a live host dead.
 func TestPaperGrid(t *testing.T) {
 	if gridtest.Race {
 		t.Skip("20 agents: run without the race detector, under which smaller grids do the same")
 	}
 	gridtest.Run(t, gridtest.Config{Grid: gridtest.Load(t, paper), Seed: 1}, func(c *gridtest.Cluster) {
+		defer watchMembers(c)()
 		took := map[string]time.Duration{}
 		for _, alg := range []string{"min3", "magpie", "ring"} {
 			job := c.Job(alg, c.EachHost(), 64<<10)
@@ -40,6 +42,9 @@ func TestPaperGrid(t *testing.T) {
 			}
 			if r.Makespan > 2*bound {
 				c.T.Errorf("min3: %v is over twice the bound of %v", r.Makespan, bound)
+			}
+			if r.Lost > mostLost {
+				c.T.Errorf("min3: %d packets lost on the WAN: the queues overflow", r.Lost)
 			}
 			for _, site := range []string{"UT", "UK", "NTH"} {
 				once(c, site, r.Into(site), c.Outside(job, site))
@@ -64,61 +69,30 @@ func once(c *gridtest.Cluster, site string, crossed, size int64) {
 	}
 }
 
-// TestPaperGridSeeds asks for twice the bound, short queues and no false alarms whatever
-// the order of events.
-func TestPaperGridSeeds(t *testing.T) {
+// mostLost is how many packets the WAN of the paper's grid may lose in an allgather of 64 KiB: 170 to 315 in
+// 10 runs; 700 to 2000 without windows (exchange/window.go).
+const mostLost = 600
+
+// TestPaperGridAgain asks for twice the bound, short queues and no false alarms in another order of events than
+// TestPaperGrid's, and once more where the first exchange has just ended.
+func TestPaperGridAgain(t *testing.T) {
 	if testing.Short() || gridtest.Race {
 		t.Skip("the same code as TestPaperGrid, more often")
 	}
-	for seed := uint64(2); seed <= 3; seed++ {
-		gridtest.Run(t, gridtest.Config{Grid: gridtest.Load(t, paper), Seed: seed}, func(c *gridtest.Cluster) {
-			defer watchMembers(c)()
-			job := c.Job("min3", c.EachHost(), 64<<10)
-			for _, state := range []string{"while links are still measured", "at once again"} {
-				r := c.MustRun(job)
-				bound := c.Bound(job)
-				c.T.Logf("seed %d: %v, %.2f × bound, %d packets lost (%s)", seed, r.Makespan, r.Makespan.Seconds()/bound.Seconds(), r.Lost, state)
-				if r.Lost > 600 { // 170 to 302 in 8 runs; 700 to 2000 without windows (exchange/window.go)
-					c.T.Errorf("seed %d: %d packets lost on the WAN: the queues overflow (%s)", seed, r.Lost, state)
-				}
-				if r.Makespan > 2*bound {
-					c.T.Errorf("seed %d: %v is over twice the bound of %v (%s)", seed, r.Makespan, bound, state)
-				}
+	gridtest.Run(t, gridtest.Config{Grid: gridtest.Load(t, paper), Seed: 2}, func(c *gridtest.Cluster) {
+		defer watchMembers(c)()
+		job := c.Job("min3", c.EachHost(), 64<<10)
+		for _, state := range []string{"while links are still measured", "at once again"} {
+			r := c.MustRun(job)
+			bound := c.Bound(job)
+			c.T.Logf("%v, %.2f × bound, %d packets lost (%s)", r.Makespan, r.Makespan.Seconds()/bound.Seconds(), r.Lost, state)
+			if r.Lost > mostLost {
+				c.T.Errorf("%d packets lost on the WAN: the queues overflow (%s)", r.Lost, state)
 			}
-		})
-	}
-}
-
-// TestBoundRatios prints how far from the bound each algorithm is, small blocks and large
-// (go test -v). It checks what must hold under load whatever the ratio: min3 brings each
-// block into each site once, and nobody declares a live host dead.
-func TestBoundRatios(t *testing.T) {
-	if testing.Short() || gridtest.Race {
-		t.Skip("two minutes of virtual time on a full grid")
-	}
-	gridtest.Run(t, gridtest.Config{Grid: gridtest.Load(t, paper), Seed: 5}, func(c *gridtest.Cluster) {
-		stop := watchMembers(c)
-		defer stop()
-		algs := []string{"min3", "magpie", "ring"}
-		table := fmt.Sprintf("%8s %8s", "bytes", "bound")
-		for _, alg := range algs {
-			table += fmt.Sprintf(" %16s", alg)
-		}
-		for _, size := range []int{16 << 10, 64 << 10} {
-			bound := c.Bound(c.Job("", c.EachHost(), size))
-			table += fmt.Sprintf("\n%8d %7.2fs", size, bound.Seconds())
-			for _, alg := range algs {
-				job := c.Job(alg, c.EachHost(), size)
-				r := c.MustRun(job)
-				table += fmt.Sprintf(" %7.2fs = %5.2f", r.Makespan.Seconds(), r.Makespan.Seconds()/bound.Seconds())
-				if alg == "min3" && size == 64<<10 { // the larger, the sharper
-					for _, site := range []string{"UT", "UK", "NTH"} {
-						once(c, site, r.Into(site), c.Outside(job, site))
-					}
-				}
+			if r.Makespan > 2*bound {
+				c.T.Errorf("%v is over twice the bound of %v (%s)", r.Makespan, bound, state)
 			}
 		}
-		c.T.Log("makespan in virtual time = ratio to the bound\n" + table)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 // TestCollectives runs both collectives from files, with two ranks on one host, and counts what
 // crosses into each site; then gridagent bench times both.
 func TestCollectives(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "collectives", "testdata/three.yaml")
 	g := load(t, c.file)
 	c.waitMap(t, "b0")

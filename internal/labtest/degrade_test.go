@@ -25,7 +25,7 @@ const (
 // TestLinkDegrades takes three quarters of a link away on an idle grid, and of another one while an
 // allgather crosses it. Nobody has set anything about probes.
 func TestLinkDegrades(t *testing.T) {
-	mustBePossible(t)
+	t.Parallel()
 	c := newCluster(t, "degrade", "testdata/three.yaml")
 	g := load(t, c.file)
 	c.waitMap(t, "a1")

@@ -5,8 +5,8 @@
 // Whole grids in virtual time are tested in internal/grid; here is what only the real thing shows:
 // sockets, kernel queues, the machine's clock, processes that end.
 //
-// The tests need a machine that can make labs and nothing else to do, so they run only with
-// GRIDAGENT_LAB_TESTS=1, as scripts/test does in a step of its own:
+// The tests need a machine that can make labs, and on which all else gives way to them, so they run only with
+// GRIDAGENT_LAB_TESTS=1, as in scripts/clocks, which scripts/test runs beside the other tests:
 //
 //	GRIDAGENT_LAB_TESTS=1 go test -count=1 -v ./internal/labtest
 //

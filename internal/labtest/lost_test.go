@@ -16,7 +16,7 @@ const promptly = 10 * time.Second
 
 // TestAgentKilled ends an agent in the middle of an allgather, and brings it back.
 func TestAgentKilled(t *testing.T) {
-	t.Parallel() // to what follows: both wait most of the time, and measure no rates
+	t.Parallel()
 	c := newCluster(t, "killed", "testdata/three.yaml")
 	c.waitMap(t, "b0")
 	const victim = "b1"

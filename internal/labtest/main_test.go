@@ -20,7 +20,7 @@ var binary string
 // impossible says why this run can make no labs, if it cannot.
 var impossible string
 
-// noLab begins the words of a test that is skipped for that; scripts/test looks for it.
+// noLab begins the words of a test that is skipped for that; scripts/clocks looks for it.
 const noLab = "no lab here: "
 
 // nobody has no rights on any system.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
 	if mode := os.Getenv("GRIDAGENT_LAB_TESTS"); mode != "1" && mode != "all" {
-		impossible = "these tests want the machine to themselves; set GRIDAGENT_LAB_TESTS=1"
+		impossible = "these tests go by the clock, and what runs beside them must give way: scripts/clocks"
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "gridagent-labtest-")
@@ -102,7 +102,7 @@ func runsTests(pid int) bool {
 	return err == nil && pid != os.Getpid() && strings.HasPrefix(string(comm), prefix)
 }
 
-// mustBeAll skips a test that takes minutes, unless all are asked for: what scripts/test runs must
+// mustBeAll skips a test that takes minutes, unless all are asked for: what scripts/clocks runs must
 // end within minutes.
 func mustBeAll(t *testing.T) {
 	t.Helper()
