@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -53,7 +54,7 @@ func (a *Agent) openGroupWays() *groupWays {
 			if err != nil {
 				return nil, err
 			}
-			return s, nil
+			return asideStream{s}, nil
 		},
 		vias: func(host string) []string {
 			sites := a.sites()
@@ -92,12 +93,22 @@ func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error)
 	return w.watch(host, straight), nil
 }
 
-// again is [group.Config.Again]: from host nothing comes any more, or nothing arrives there, so the straight way is the last one that is tried.
-func (w *groupWays) again(ctx context.Context, host string) (group.Stream, error) {
-	w.giveUp(host)
+// errHeard ends the search for a way that is not wanted any more.
+var errHeard = errors.New("the host was heard again")
+
+// again is [group.Config.Again]: from host nothing comes any more, or nothing arrives there, so the straight way is the last one that is
+// tried. It is not given up before another one leads there: a host that was busy for some seconds answers on both then.
+func (w *groupWays) again(ctx context.Context, host string, wanted func() bool) (group.Stream, error) {
 	s, err := w.detour(ctx, host)
-	if err == nil || ctx.Err() != nil {
-		return s, err
+	switch {
+	case err == nil && !wanted():
+		s.Abort()
+		return nil, errHeard
+	case err == nil:
+		w.giveUp(host)
+		return s, nil
+	case ctx.Err() != nil:
+		return nil, err
 	}
 	return w.straight(ctx, host)
 }
@@ -120,4 +131,26 @@ func (w *groupWays) giveUp(host string) {
 		w.log.Info("the way to a host is broken: control streams of groups go by way of others", "peer", host)
 	}
 	w.broke(host)
+}
+
+// An asideStream goes by way of another host.
+type asideStream struct{ group.Stream }
+
+// Aside is for group: what is heard over the straight way says nothing of this one.
+func (asideStream) Aside() bool { return true }
+
+// A toldStream came by way of another host. Its first bytes say that the peer took the straight way for broken; one that ends without any was
+// not wanted after all, see again.
+type toldStream struct {
+	asideStream
+	told func()
+	once sync.Once
+}
+
+func (t *toldStream) Read(p []byte) (int, error) {
+	n, err := t.Stream.Read(p)
+	if n > 0 {
+		t.once.Do(t.told)
+	}
+	return n, err
 }

@@ -235,8 +235,7 @@ func (a *Agent) openGroups() error {
 		a.groups.Serve(s.Peer.Name, s)
 	})
 	a.endpoint.HandleViaStreams(lane.StreamGroup, func(_ context.Context, s *lane.ViaStream) {
-		a.engine.ToldBroken(s.Peer.Name)
-		a.groups.Serve(s.Peer.Name, s)
+		a.groups.Serve(s.Peer.Name, &toldStream{asideStream: asideStream{s}, told: func() { a.engine.ToldBroken(s.Peer.Name) }})
 	})
 	return nil
 }

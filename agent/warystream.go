@@ -214,6 +214,13 @@ func (y *waryStream) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Aside reports whether the stream goes by way of another host by now.
+func (y *waryStream) Aside() bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.s != group.Stream(y.straight)
+}
+
 // Close ends the writing side.
 func (y *waryStream) Close() error {
 	y.wmu.Lock()

@@ -329,3 +329,17 @@ func TestGroupWays(t *testing.T) {
 		}
 	})
 }
+
+// TestAgainOnlyIfWanted: a way is given up for another one when that is there, and not if its host has spoken meanwhile.
+func TestAgainOnlyIfWanted(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			aside := newFakeWay()
+			w := fakeWays(newFakeWay(), aside, time.Second, nil)
+			s, err := w.again(t.Context(), "b", func() bool { return wanted && !w.broken("b") })
+			if (err == nil) != wanted || (s != nil) != wanted || w.broken("b") != wanted || aside.ended() == wanted {
+				t.Errorf("wanted %v: %v, %v; broken %v", wanted, s, err, w.broken("b"))
+			}
+		})
+	}
+}

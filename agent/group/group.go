@@ -101,9 +101,9 @@ type Config struct {
 	Self string
 	// Open opens a stream of messages to the agent on host.
 	Open func(ctx context.Context, host string) (Stream, error)
-	// Again opens another stream to the agent on host, from whose last one nothing comes any more, best by way of a third host. Nil: a
-	// host that its coordinator cannot reach is lost.
-	Again func(ctx context.Context, host string) (Stream, error)
+	// Again opens another stream to the agent on host, from whose last one nothing comes any more, best by way of a third host. It asks wanted when
+	// it has one: the host may have spoken meanwhile. Nil: a host that its coordinator cannot reach is lost.
+	Again func(ctx context.Context, host string, wanted func() bool) (Stream, error)
 	// Members lists the hosts that are believed alive, Self among them.
 	Members func() []string
 	// Plan makes a plan and returns it part by part, in the order of Hosts.

@@ -44,6 +44,8 @@ type fabric struct {
 	refused  int                    // attempts that hosts turned away
 	ponders  time.Duration          // how long the planner takes
 	foreseen int                    // exchanges that ended well and had begun before the coordinator's word
+	hears    func() uint64          // what counts packets from any host; nil: nothing does
+	dead     time.Duration          // after how long a severed connection is found dead; 0: 6 s
 }
 
 // A meeting gathers the buffers of one exchange until all hosts are there.
@@ -60,6 +62,7 @@ type half struct {
 	abort   func()
 	mute    func() bool // what is written now goes nowhere
 	severed atomic.Bool // that is so for ever, of this stream
+	aside   bool        // it counts as one by way of a third host
 }
 
 func (h *half) Read(b []byte) (int, error) {
@@ -80,6 +83,8 @@ func (h *half) Write(b []byte) (int, error) {
 	}
 	return h.w.Write(b)
 }
+
+func (h *half) Aside() bool { return h.aside }
 
 func (h *half) SetReadDeadline(t time.Time) error { return h.r.SetReadDeadline(t) }
 
@@ -109,9 +114,22 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 	var wg sync.WaitGroup
 	for _, name := range names {
 		f.hosts[name] = New(Config{
-			Self:    name,
-			Open:    func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
-			Again:   func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
+			Self: name,
+			Open: func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
+			Again: func(_ context.Context, host string, wanted func() bool) (Stream, error) {
+				s, err := f.connect(name, host, true)
+				if err == nil && !wanted() {
+					s.Abort()
+					return nil, errors.New("not wanted")
+				}
+				return s, err
+			},
+			Heard: func(string) uint64 {
+				if f.hears == nil {
+					return 0
+				}
+				return f.hears()
+			},
 			Members: func() []string { return names },
 			Plan:    f.plan,
 			Run:     func(ctx context.Context, x Exchange) (Transferred, error) { return f.run(ctx, name, x) },
@@ -143,7 +161,9 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 	return f, func() { cancel(); wg.Wait() }
 }
 
-func (f *fabric) dial(from, to string) (Stream, error) {
+func (f *fabric) dial(from, to string) (Stream, error) { return f.connect(from, to, false) }
+
+func (f *fabric) connect(from, to string, aside bool) (Stream, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cut[from] || f.cut[to] {
@@ -158,7 +178,7 @@ func (f *fabric) dial(from, to string) (Stream, error) {
 			p.Close()
 		}
 	}
-	a, b := &half{r: ar, w: aw, to: to, aborted: aborted, abort: abort}, &half{r: br, w: bw, to: from, aborted: aborted, abort: abort}
+	a, b := &half{r: ar, w: aw, to: to, aborted: aborted, abort: abort, aside: aside}, &half{r: br, w: bw, to: from, aborted: aborted, abort: abort, aside: aside}
 	for _, h := range []*half{a, b} {
 		h.mute = func() bool {
 			f.mu.Lock()

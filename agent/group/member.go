@@ -171,7 +171,7 @@ func (m *member) dial() (conn, error) {
 	c.heard = m.g.heard(m.roster[0])
 	se := newSession(m.id, c)
 	if again := m.g.cfg.Again; again != nil {
-		se.again = func(ctx context.Context) (Stream, error) { return again(ctx, m.roster[0]) }
+		se.again = func(ctx context.Context, wanted func() bool) (Stream, error) { return again(ctx, m.roster[0], wanted) }
 	}
 	return se, se.Send(message{Kind: kindAttach, Group: m.id})
 }

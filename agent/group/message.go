@@ -134,7 +134,8 @@ var errSilent = fmt.Errorf("nothing was heard from it for %v", beatPatience)
 // errMoved ends the reading of a stream that another one has replaced.
 var errMoved = errors.New("it goes on over another stream")
 
-// A Stream is the byte stream under a conn; *lane.Stream is one.
+// A Stream is the byte stream under a conn; *lane.Stream is one. One that may go by way of a third host has a method Aside() bool, which says
+// whether it does.
 type Stream interface {
 	io.ReadWriteCloser // Close ends the writing direction only
 	SetReadDeadline(time.Time) error
@@ -152,7 +153,7 @@ type streamConn struct {
 	// known. On a link that is flooded beats wait behind lost data for longer than the
 	// patience, while acknowledgements show that the host lives.
 	heard func() uint64
-	// quiet is called each pollPause after quietTime in which nothing has been heard since last, and reports whether
+	// quiet is called each pollPause after quietTime in which nothing has been heard, last was when, and reports whether
 	// the stream is given up. Nil: it is not.
 	quiet func(last time.Time) bool
 	last  time.Time // when something was heard last, by who reads
@@ -176,6 +177,7 @@ func (p patient) Read(b []byte) (int, error) {
 	c := p.c
 	begun := time.Now()
 	c.last = begun
+	waited := begun // shifted by the time in which this host has slept
 	count := c.packets()
 	for poll := begun.Add(firstPoll); ; {
 		if end := c.last.Add(beatPatience); end.Before(poll) {
@@ -190,21 +192,31 @@ func (p patient) Read(b []byte) (int, error) {
 		}
 		now := time.Now()
 		more := c.packets()
-		if late := now.Sub(poll); more > count {
+		if late := now.Sub(poll); late > pollPause { // this host has slept, and could hear nothing
+			c.last, waited = c.last.Add(late), waited.Add(late)
+		}
+		if more > count {
 			c.last = now
-		} else if late > pollPause { // this host has slept, and could hear nothing
-			c.last = c.last.Add(late)
 		}
 		count = more // which falls where a new connection counts anew
 		silent := now.Sub(c.last)
 		if silent >= beatPatience || now.Sub(begun) > longPatience {
 			return 0, err
 		}
+		if c.aside() { // what is heard elsewhere shows that the other end lives, but not that the third host does
+			silent = now.Sub(waited)
+		}
 		if silent >= quietTime && c.quiet != nil && c.quiet(c.last) {
 			return 0, errMoved
 		}
 		poll = time.Now().Add(pollPause)
 	}
+}
+
+// aside reports whether the stream goes by way of a third host.
+func (c *streamConn) aside() bool {
+	d, ok := c.s.(interface{ Aside() bool })
+	return ok && d.Aside()
 }
 
 // packets is heard, 0 where it is not known.

@@ -38,10 +38,11 @@ const (
 // An end of before this existed confirms nothing. Then the session stays what its stream is.
 type session struct {
 	group ID
-	heard func() uint64                             // see [Config.Heard]; nil: not known
-	again func(ctx context.Context) (Stream, error) // at the member: another stream there; nil: none can be had
-	due   chan struct{}                             // holds a token when a beat is wanted before its time
-	ctx   context.Context                           // ends with the session
+	heard func() uint64 // see [Config.Heard]; nil: not known
+	// again is [Config.Again], at the member; nil: no other stream can be had.
+	again func(ctx context.Context, wanted func() bool) (Stream, error)
+	due   chan struct{}   // holds a token when a beat is wanted before its time
+	ctx   context.Context // ends with the session
 	end   context.CancelFunc
 
 	wmu sync.Mutex // held while messages are written, so that their order is that of their count
@@ -50,6 +51,7 @@ type session struct {
 	c       *streamConn
 	changed chan struct{} // closed, and replaced, when c is another one
 	waits   bool          // words are kept for a stream that is not ready
+	first   *message      // to be said there before them; nil: nothing
 	able    bool          // the other end confirms
 	moved   bool          // another stream was tried
 	said    uint64        // words of this end so far
@@ -61,6 +63,9 @@ type session struct {
 
 	unheard time.Time // of Recv alone: when the other end said first that it hears nothing; zero: it does
 }
+
+// always is for a stream that is wanted whatever is heard.
+func always() bool { return true }
 
 func newSession(id ID, c *streamConn) *session {
 	s := &session{group: id, heard: c.heard, due: make(chan struct{}, 1), changed: make(chan struct{})}
@@ -180,15 +185,16 @@ func (s *session) take(c *streamConn, m *message) bool {
 		s.beat()
 	}
 	switch {
-	case m.Kind != kindBeat:
+	case m.Kind != kindBeat || s.again == nil: // who cannot move does not care
 	case !m.Deaf:
 		s.unheard = time.Time{}
 	case s.unheard.IsZero():
 		s.unheard = time.Now()
 		s.beat() // if this host was only slow, the other end hears it by that
 	case time.Since(s.unheard) >= deafPause:
-		s.unheard = time.Time{}
-		s.move(time.Now().Add(beatPatience))
+		if s.move(time.Now().Add(beatPatience), always) {
+			s.unheard = time.Time{}
+		}
 	}
 	return true
 }
@@ -204,7 +210,7 @@ func (s *session) beat() {
 // quiet is called, by Recv, when nothing has come for long. It reports whether there is another stream.
 func (s *session) quiet(last time.Time) bool {
 	s.mu.Lock()
-	able := s.able
+	able, c := s.able, s.c
 	if able && s.again == nil {
 		s.deaf = true // the member may hear that
 	}
@@ -216,13 +222,15 @@ func (s *session) quiet(last time.Time) bool {
 		s.beat()
 		return false
 	}
-	return s.move(last.Add(beatPatience))
+	// A host that was only busy speaks again by the time at which it answers by another way.
+	seen := c.packets()
+	return s.move(last.Add(beatPatience), func() bool { return c.aside() || c.packets() <= seen })
 }
 
 // goesOn reports whether there is another stream than c, which has ended with err, or waits for one.
 func (s *session) goesOn(c *streamConn, err error) bool {
 	s.mu.Lock()
-	able, moved := s.able, s.moved
+	able, moved := s.able, s.moved || c.aside()
 	s.mu.Unlock()
 	if s.current() != c {
 		return s.ctx.Err() == nil
@@ -242,7 +250,7 @@ func (s *session) goesOn(c *streamConn, err error) bool {
 			return true
 		}
 		s.mu.Unlock()
-		if s.again != nil && s.move(until) {
+		if s.again != nil && s.move(until, always) {
 			return true
 		}
 		left := time.Until(until)
@@ -264,19 +272,19 @@ func (s *session) goesOn(c *streamConn, err error) bool {
 	}
 }
 
-// move opens another stream and goes on there, until a time. Recv's goroutine calls it: nothing is read of the stream of before meanwhile, and if
-// no other one leads there that one goes on.
-func (s *session) move(until time.Time) bool {
+// move opens another stream and goes on there, until a time, unless it is not wanted any more when it is open. Recv's goroutine
+// calls it: nothing is read of the stream of before meanwhile, and if no other one leads there that one goes on.
+func (s *session) move(until time.Time, wanted func() bool) bool {
 	ctx, cancel := context.WithDeadline(s.ctx, until)
 	defer cancel()
+	st, err := s.again(ctx, wanted)
+	if err != nil {
+		return false
+	}
 	s.mu.Lock()
 	hello := message{Kind: kindResume, Group: s.group, Got: s.got + 1}
 	s.moved = true
 	s.mu.Unlock()
-	st, err := s.again(ctx)
-	if err != nil {
-		return false
-	}
 	n := newStreamConn(st)
 	stop := context.AfterFunc(ctx, n.Abort)
 	err = n.Send(hello)
@@ -294,6 +302,15 @@ func (s *session) move(until time.Time) bool {
 // replace goes on over n: it says first, if that is not nil, and then what the other end has not, which has got words, plus one. It returns
 // false if that cannot be.
 func (s *session) replace(n *streamConn, got uint64, first *message) bool {
+	if !s.carryOn(n, got, first) {
+		return false
+	}
+	s.repeat()
+	return true
+}
+
+// carryOn is the first half of replace: from now on words are kept for n, until repeat has said there what was before them.
+func (s *session) carryOn(n *streamConn, got uint64, first *message) bool {
 	s.mu.Lock()
 	if s.ctx.Err() != nil || !s.able || !s.confirmed(got) {
 		s.mu.Unlock()
@@ -304,26 +321,30 @@ func (s *session) replace(n *streamConn, got uint64, first *message) bool {
 	}
 	old := s.c
 	s.carry(n)
-	s.waits, s.moved, s.deaf = true, true, false
+	s.first, s.waits, s.moved, s.deaf = first, true, true, false
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
 	old.Abort() // whoever writes there stops
-	s.repeat(n, first)
 	return true
 }
 
-// repeat writes what is kept to n, for a minute at most.
-func (s *session) repeat(n *streamConn, first *message) {
+// repeat writes what is kept to a stream that waits for it, if there is one.
+func (s *session) repeat() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
+	s.repeatNow()
+}
+
+// repeatNow takes a minute at most. It needs wmu.
+func (s *session) repeatNow() {
 	s.mu.Lock()
-	if s.c != n {
+	if !s.waits {
 		s.mu.Unlock()
-		return // there is a further stream, and somebody who repeats on that
+		return // somebody has done it
 	}
-	frames := slices.Clone(s.kept)
-	s.waits = false // the next word waits for wmu
+	n, first, frames := s.c, s.first, slices.Clone(s.kept)
+	s.first, s.waits = nil, false // the next word waits for wmu
 	s.mu.Unlock()
 	defer time.AfterFunc(longPatience, n.Abort).Stop()
 	if first != nil && n.Send(*first) != nil {
@@ -340,7 +361,8 @@ func (s *session) repeat(n *streamConn, first *message) {
 func (s *session) Close() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	s.end()
+	s.end() // no further stream replaces this one
+	s.repeatNow()
 	s.current().Close()
 }
 

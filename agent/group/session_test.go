@@ -1,10 +1,16 @@
 package group
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +23,7 @@ func (f *fabric) sever(from, to string) {
 	defer f.mu.Unlock()
 	for _, s := range f.open[from] {
 		if s.to == to && !s.severed.Swap(true) {
-			time.AfterFunc(6*time.Second, s.abort)
+			time.AfterFunc(cmp.Or(f.dead, 6*time.Second), s.abort)
 		}
 	}
 }
@@ -85,4 +91,127 @@ func TestSessionMoves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDetourDies: a session has moved, and the straight way is whole again, so that packets come from the other host. They say nothing of the
+// third host: where that one dies without a word, the session moves once more, as soon as the first time.
+func TestDetourDies(t *testing.T) {
+	for _, way := range [][][2]string{{{"a", "b"}, {"b", "a"}}, {{"a", "b"}}, {{"b", "a"}}} {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b")
+			defer stop()
+			var whole atomic.Bool
+			f.dead = time.Minute
+			f.hears = func() uint64 {
+				if whole.Load() {
+					return uint64(time.Now().UnixNano())
+				}
+				return 0
+			}
+			go func() {
+				time.Sleep(3 * time.Second)
+				for range 2 {
+					for _, w := range way {
+						f.sever(w[0], w[1])
+					}
+					time.Sleep(15 * time.Second)
+					whole.Store(true)
+				}
+			}()
+			for rank, err := range f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
+				for range 200 {
+					time.Sleep(200 * time.Millisecond)
+					began := time.Now()
+					res, err := r.Allgather(context.Background(), Bytes(block(1, rank)), Wish{})
+					if err != nil {
+						return err
+					}
+					res.Release()
+					if took := time.Since(began); took > beatPatience {
+						t.Errorf("%v: an operation took %v", way, took)
+					}
+				}
+				return nil
+			}) {
+				if err != nil {
+					t.Errorf("%v: rank %d: %v", way, rank, err)
+				}
+			}
+		})
+	}
+}
+
+// TestNobodyMovesWithoutWay: an end that can open no further stream stays where it is, whatever the other end says.
+func TestNobodyMovesWithoutWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(ID{}, newStreamConn(new(drip)))
+		defer s.end()
+		for range 5 {
+			if c := s.current(); !s.take(c, &message{Kind: kindBeat, Got: 1, Deaf: true}) || s.current() != c {
+				t.Error("it has moved")
+			}
+			time.Sleep(deafPause)
+		}
+	})
+}
+
+// TestBusyIsNotBroken: a host says nothing for some seconds, but before it has answered by another way it is heard again. Then that way is not
+// wanted; it is when silence goes on.
+func TestBusyIsNotBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var packets uint64
+		c := newStreamConn(new(drip))
+		c.heard = func() uint64 { return packets }
+		s := newSession(ID{}, c)
+		s.able = true
+		began := time.Now()
+		var wants []bool
+		s.again = func(_ context.Context, wanted func() bool) (Stream, error) {
+			if len(wants) == 0 {
+				packets++
+			}
+			wants = append(wants, wanted())
+			return nil, errors.New("no way")
+		}
+		if _, err := s.Recv(); err != errSilent || s.moved {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if len(wants) < 2 || wants[0] || !wants[1] || time.Since(began) < quietTime+beatPatience {
+			t.Errorf("after %v: wanted %v, want one that is not", time.Since(began), wants)
+		}
+	})
+}
+
+// TestLastWordsAreRepeated: an end says its last words and closes while its stream is being replaced. They go to the new one.
+func TestLastWordsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		next := newStreamConn(&half{r: near, w: near, aborted: new(atomic.Bool), mute: func() bool { return false }})
+		heard := make(chan []kind, 1)
+		go func() {
+			var said []kind
+			for r := bufio.NewReader(far); ; {
+				m, err := readMessage(r)
+				if err != nil {
+					heard <- said
+					return
+				}
+				said = append(said, m.Kind)
+			}
+		}()
+		s := newSession(ID{}, newStreamConn(new(drip)))
+		s.confirmed(1)
+		if s.wmu.Lock(); !s.carryOn(next, 1, &message{Kind: kindResumed}) { // as if another word held wmu
+			t.Fatal("it does not go on")
+		}
+		s.wmu.Unlock()
+		if err := s.Send(message{Kind: kindLeft}); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s.repeat()
+		if got := <-heard; !slices.Equal(got, []kind{kindResumed, kindLeft}) {
+			t.Errorf("heard %v", got)
+		}
+	})
 }

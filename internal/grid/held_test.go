@@ -29,7 +29,7 @@ func holds() held {
 
 // TestGroupsHeldOpen: what an agent holds for each of many groups that are open and idle is small, and gone when they are closed.
 func TestGroupsHeldOpen(t *testing.T) {
-	const groups = 25
+	const groups = 12
 	gridtest.Run(t, gridtest.Config{Grid: gridtest.Sites(t, "10Mbps", "10ms", 4, 3, 3), Seed: 3}, func(c *gridtest.Cluster) {
 		n := len(c.Hosts)
 		open := func(name string) []*group.Rank {
