@@ -145,13 +145,15 @@ func (b *budget) wait(now time.Time, u use, cost int64, t terms) time.Duration {
 
 // open reports whether cost bytes may be sent now.
 func (b *budget) open(u use, cost int64, t terms) bool {
-	limit := float64(cost)
+	limit, burst := float64(cost), float64(t.burst)
+	if b.rate > 0 {
+		burst = t.burstAt(b.rate)
+	}
 	switch u {
 	case first:
-		limit = float64(t.burst)
-		if b.rate > 0 {
-			limit = t.burstAt(b.rate)
-		}
+		limit = burst
+	case searching: // a second one after one that found no gain, and took no more than it was to cost
+		limit += min(limit, burst)
 	case urgent:
 		limit = float64(t.burst)
 		if b.rate > 0 {

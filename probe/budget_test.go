@@ -50,7 +50,7 @@ func TestBudgetHolds(t *testing.T) {
 			last[u] = float64(trainPayload * (firstTrain + rng.IntN(maxTrain)))
 			total += last[u]
 			b.spend(now, u, int64(last[u]), netmap.BytesPerSec(rate), terms)
-			most := limit + 2*cost + last[first] + last[watch] + last[again] + last[urgent] + last[searching] + b.allowance(terms)*now.Sub(start).Seconds()
+			most := limit + 3*cost + last[first] + last[watch] + last[again] + last[urgent] + last[searching] + b.allowance(terms)*now.Sub(start).Seconds()
 			if total > most*1.0001 {
 				t.Fatalf("seed %d: %.0f bytes after %v at %.0f B/s, want at most %.0f", seed, total, now.Sub(start), rate, most)
 			}

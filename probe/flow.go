@@ -244,6 +244,13 @@ func (b *flowBelief) second() bool {
 	return b.bulk.readings() == 1 && part >= plausible && part < fills
 }
 
+// shared reports whether strangers seem to be on the link: one flow got neither all of what trains read nor less than half, and it has met no losses that
+// explain that. A host that is busy reads the same.
+func (b *flowBelief) shared(like siteFlow) bool {
+	part := b.partOf(like)
+	return part >= plausible && part < fills && b.held.readings() == 0
+}
+
 // uncertain reports whether more bulk probes would tell more.
 func (b *flowBelief) uncertain(like siteFlow) bool {
 	_, spread := b.bulk.value()

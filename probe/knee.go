@@ -94,10 +94,11 @@ func (s kneeSearch) stuck(curve []lanePoint) bool {
 	return false
 }
 
-// flat reports whether the last point, which may have been cut short, is no higher than the one before, which is sure.
+// flat reports whether the last point, which may have been cut short, is no higher than the one before, which is sure. Lanes that
+// were cut short while they got under way say nothing.
 func (s kneeSearch) flat(curve []lanePoint) bool {
 	n := len(curve)
-	return n > 1 && curve[n-1].Lanes > s.begin && curve[n-1].Rate < (1+kneeGain)*curve[n-2].Rate && curve[n-2].Spread <= kneeDoubt
+	return n > 1 && curve[n-1].Lanes > s.begin && curve[n-1].Rate < (1+kneeGain)*curve[n-2].Rate && curve[n-2].Spread <= kneeDoubt && curve[n-1].Spread <= 2*kneeDoubt
 }
 
 // knee returns the capacity, the most that any number of lanes got, and the least number

@@ -129,3 +129,18 @@ func TestSearchIsStuck(t *testing.T) {
 		}
 	}
 }
+
+// Lanes that were cut short while they got under way say nothing of the knee: a host that yields at that instant would believe for an hour that
+// one lane gets all.
+func TestCutShortSaysNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		spread float64
+		flat   bool
+	}{{"two lanes were just dialed", steadyUnknown, false}, {"two lanes were read", steadyUnsure, true}} {
+		curve := []lanePoint{{Lanes: 1, Rate: 100, Spread: 0.02, Enough: true}, {Lanes: 2, Rate: 101, Spread: tt.spread}}
+		if got := (kneeSearch{most: maxLanes}).flat(curve); got != tt.flat {
+			t.Errorf("%s: flat %v, want %v", tt.name, got, tt.flat)
+		}
+	}
+}

@@ -141,11 +141,11 @@ func (p *Prober) pairsTo(site string) int {
 }
 
 // searchUse is longUse of a search. What several lanes get decides between schedules by the factor that they gain, so the first search of
-// a young link waits for no debt: its keeper sees to it that there is one.
+// a young link waits for no debt: its keeper sees to it that there is one, or two where the first found no gain.
 func (p *Prober) searchUse(site string) use {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.links[site]; s != nil && s.searchedAt.IsZero() && time.Since(s.since) < youth {
+	if s := p.links[site]; s != nil && s.unsearched() && time.Since(s.since) < youth {
 		return searching
 	}
 	return again
@@ -214,6 +214,7 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		if s := p.links[l.peer.site()]; s != nil {
 			s.bulked, s.bulkedAt = l.peer.Name, time.Now()
 			if l.kind == KindCapacity {
+				s.doubted = res.Lanes == 1 && s.searchedAt.IsZero()
 				s.searchedAt = s.bulkedAt
 			}
 		}
@@ -253,6 +254,9 @@ func (p *Prober) longDone(l longProbe, err error) {
 	case KindBandwidth:
 		p.reschedule(&s.bulk, next, err)
 	case KindCapacity:
+		if s.doubted {
+			next = searchAgain
+		}
 		p.reschedule(&s.capacity, next, err)
 	case KindLogP:
 		p.reschedule(&s.logp, next, err)

@@ -129,13 +129,13 @@ func (r *recorder) second(peer string) bool {
 }
 
 // searches reports whether this host is to search for what several lanes get to peer: its own bulk probe has read one, and nobody more. A second
-// opinion on that bulk probe need not come first, but where it found neither all of what trains read nor less than half: there are strangers on
-// the link, who let a search take the bytes of those that tell what is left of it for one.
-func (r *recorder) searches(peer string) bool {
+// opinion on that bulk probe need not come first, but where strangers seem to be on the link: for as long as this host is patient the
+// bytes are for those that tell what is left of it for one.
+func (r *recorder) searches(peer string, patient bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b, like := &r.seeded(peer).out, r.like(peer)
-	if part := b.partOf(like.siteFlow); part >= plausible && part < fills {
+	if patient && b.shared(like.siteFlow) {
 		return false
 	}
 	return b.part.readings() > 0 && b.lanes == 0 && like.lanes == 0
@@ -167,7 +167,7 @@ func (r *recorder) one(peer string) (one lanePoint, line float64) {
 	defer r.mu.Unlock()
 	p := r.seeded(peer)
 	like := r.like(peer).siteFlow
-	if part := p.out.partOf(like); part == 0 || part >= plausible && part < fills { // strangers share it: a second reading of one lane is worth its bytes
+	if p.out.partOf(like) == 0 || p.out.shared(like) { // a second reading of one lane is worth its bytes
 		return one, 0
 	}
 	rate, spread := p.out.flow(like)

@@ -59,8 +59,11 @@ const (
 	// searchGain is how many times as much as other first probes the first search of a link may take: it ends where twice the
 	// lanes get no more, so it takes that only where the link carries as many times what trains have read.
 	searchGain = 8
-	// searchFirst is for how long after the start of a link its bulk probes of further hosts wait for the first search.
+	// searchFirst is for how long after the start of a link its bulk probes of further hosts wait for the first search, and that for a
+	// second opinion where strangers seem to be on the link.
 	searchFirst = 2 * time.Minute
+	// searchAgain is after how long the first search is repeated that has found no gain.
+	searchAgain = time.Minute
 	// firstPart is the part of the burst of a link that its first bulk probe may take: the rest is for that of a
 	// second host.
 	firstPart = 0.5
@@ -226,10 +229,13 @@ func (p *Prober) wanted(l longProbe, now time.Time, unknown bool) bool {
 	if l.kind == KindLogP && l.peer.site() == p.cfg.Self.site() {
 		return true
 	}
-	w, unsearched, searches := p.rec.wants(l.peer.Name), p.rec.unsearched(l.peer.Name), p.rec.searches(l.peer.Name)
+	p.mu.Lock()
+	s, q := p.links[l.peer.site()], p.peers[l.peer.Name]
+	patient := s != nil && s.patient(now)
+	p.mu.Unlock()
+	w, unsearched, searches := p.rec.wants(l.peer.Name), p.rec.unsearched(l.peer.Name), p.rec.searches(l.peer.Name, patient)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, q := p.links[l.peer.site()], p.peers[l.peer.Name]
 	switch {
 	case s == nil || q == nil:
 		return false

@@ -2,20 +2,20 @@ package probe
 
 import "time"
 
-// firstSearch returns the first search of a young link that this host is to do: it comes before bulk probes, which may take many times as
-// long and tell less. due says that there is one; while it is not the turn of its direction its rate is 0, and nothing else begins.
+// firstSearch returns the first search of a young link that this host is to do, or its repetition where that has found no gain: it comes before
+// bulk probes, which may take many times as long and tell less. due says that there is one; while it is not the turn of its direction its rate is 0, and nothing else begins.
 func (p *Prober) firstSearch(now time.Time) (l longProbe, due bool) {
 	self := p.cfg.Self
 	for _, t := range p.roster().teams {
 		p.mu.Lock()
 		s := p.links[t.name]
-		if s == nil || t.name == self.site() || s.bulked == "" || !s.searchedAt.IsZero() || now.Sub(s.since) >= youth || now.Before(s.capacity.notBefore) {
+		if s == nil || t.name == self.site() || s.bulked == "" || !s.unsearched() || now.Sub(s.since) >= youth || now.Before(s.capacity.notBefore) {
 			p.mu.Unlock()
 			continue
 		}
-		peer := s.bulked
+		peer, again, patient := s.bulked, s.doubted, s.patient(now)
 		p.mu.Unlock()
-		if !p.rec.searches(peer) {
+		if !again && !p.rec.searches(peer, patient) {
 			continue
 		}
 		l, ok := p.longTo(KindCapacity, t.name, peer)
@@ -29,6 +29,13 @@ func (p *Prober) firstSearch(now time.Time) (l longProbe, due bool) {
 	}
 	return longProbe{}, due
 }
+
+// unsearched reports whether this host has not searched the link yet, or only once and without a gain.
+func (l *linkState) unsearched() bool { return l.searchedAt.IsZero() || l.doubted }
+
+// patient reports whether a search waits for a second opinion on what one flow gets. That waits for the link's budget, and on a
+// busy host each seems to have met strangers.
+func (l *linkState) patient(now time.Time) bool { return now.Sub(l.since) < searchFirst }
 
 // ourWay reports whether a long probe between two sites that takes so long may begin from this one: one in each direction at a time make the
 // acknowledgements of both wait, and read a tenth too little, on slow links a quarter. One that takes longer than a turn begins in its first third.
