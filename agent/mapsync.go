@@ -94,6 +94,8 @@ func (s *mapSync) run(ctx context.Context) {
 	started := time.Now()
 	idle := time.NewTimer(mapPauseHot)
 	defer idle.Stop()
+	held := time.NewTimer(mapPauseIdle) // runs while news wait for more of their kind
+	defer held.Stop()
 	defer func() { // their streams end with ctx
 		for range s.crossing {
 			<-s.crossed
@@ -106,6 +108,7 @@ func (s *mapSync) run(ctx context.Context) {
 			return
 		case <-idle.C:
 			due = true
+		case <-held.C:
 		case x := <-s.crossed:
 			delete(s.crossing, x.peer)
 			if !x.made {
@@ -135,6 +138,10 @@ func (s *mapSync) run(ctx context.Context) {
 			}
 			if urgent {
 				s.tellFar(ctx)
+			}
+			held.Stop()
+			if at := s.m.Held(); !at.IsZero() {
+				held.Reset(time.Until(at))
 			}
 		}
 		if !due && !s.cut && !s.m.Hot() {

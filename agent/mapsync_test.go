@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -177,6 +178,62 @@ func TestNewsDoNotWaitForFarRounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a host has learned of links in its first seconds goes on its own account when it has waited for more of its kind, also where
+// nothing wakes the host. Virtual time.
+func TestHeldNewsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		m := newMap(t, "a", nil)
+		const others = 60
+		estimate := netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: netmap.Mbps}
+		for i := range others {
+			o := newMap(t, fmt.Sprint("h", i), nil)
+			if err := o.Set(fmt.Sprint("h", i), "a", estimate, now); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := o.Publish(now, false); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, m, o, now)
+		}
+		other := newMap(t, "b", nil)
+		s := newMapSync(m, nil, "a")
+		s.peers = func() []netmap.Host { return []netmap.Host{{Name: "b", Site: "a"}} }
+		s.known, s.busy, s.log = func(string) bool { return true }, func() bool { return false }, discardLog()
+		s.meet = func(context.Context, string) (bool, error) {
+			compare(t, m, other, time.Now())
+			return false, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.run(ctx) }()
+		time.Sleep(12 * time.Second) // it is quiet
+		set := func(peer string) {
+			if err := m.Set("a", peer, estimate, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			s.wake()
+		}
+		heard := func(peer string, limit time.Duration) {
+			t.Helper()
+			begin := time.Now()
+			for time.Since(begin) < limit {
+				if _, ok := other.Lookup("a", peer, time.Now()); ok {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Errorf("no word of %s within %v", peer, limit)
+		}
+		set("x")
+		heard("x", 300*time.Millisecond)
+		set("y")
+		heard("y", 1200*time.Millisecond) // 61 reporters, 10 ms each, and two pauses
+		cancel()
+		<-ended
+	})
 }
 
 // A host of another site that says after each round that there is more, as one that lies may, is turned to again after a pause, as any.

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -75,7 +76,8 @@ type table struct {
 
 	mu      sync.Mutex // guards the fields below; held for map operations only
 	members map[string]Member
-	version uint64 // counts changes
+	sorted  []Member // all of them by name; nil if something has changed since
+	version uint64   // counts changes
 	subs    map[chan struct{}]struct{}
 }
 
@@ -184,6 +186,7 @@ func (t *table) prune(now time.Time) {
 		switch {
 		case m.State == Left && now.Sub(m.Since) > leftMemory:
 			delete(t.members, name)
+			t.sorted = nil
 		case m.State != Alive:
 			gone = append(gone, m)
 		}
@@ -195,12 +198,14 @@ func (t *table) prune(now time.Time) {
 	for _, m := range gone[:len(gone)-maxGone] {
 		delete(t.members, m.Name)
 	}
+	t.sorted = nil
 }
 
 // changed tells the subscribers; one that has not looked since the last change has
 // a signal waiting already.
 func (t *table) changed() {
 	t.version++
+	t.sorted = nil
 	for ch := range t.subs {
 		select {
 		case ch <- struct{}{}:
@@ -220,12 +225,10 @@ func (t *table) get(name string) (Member, bool) {
 func (t *table) list() ([]Member, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]Member, 0, len(t.members))
-	for _, m := range t.members {
-		out = append(out, m)
+	if t.sorted == nil {
+		t.sorted = slices.SortedFunc(maps.Values(t.members), func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	}
-	slices.SortFunc(out, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
-	return out, t.version
+	return slices.Clone(t.sorted), t.version
 }
 
 // company reports whether any other member is alive.

@@ -26,9 +26,10 @@ const (
 	Groups   Row = "groups"   // many groups at once
 	Drawn    Row = "drawn"    // grids that nobody has chosen
 	Loopback Row = "loopback" // CPU time of one pair, in real time
+	Idle     Row = "idle"     // what agents take that do nothing
 )
 
-var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Drawn, Loopback}
+var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Drawn, Loopback, Idle}
 
 // titles say what the rows are.
 var titles = map[Row]string{
@@ -46,6 +47,7 @@ var titles = map[Row]string{
 	Groups:   "many groups at once, each an allgather over all hosts",
 	Drawn:    "grids drawn from seeds: 2 to 5 sites, 3 to 24 hosts, links of 1 to 1000 Mbit/s, 1 to 150 ms, some with losses or held flows",
 	Loopback: "one pair over loopback, in real time: CPU time beside a bare loop over the same library",
+	Idle:     "so many agents at ten sites that all start at once and are then left alone: CPU time, heap and goroutines of each, the emulated network's with them",
 }
 
 // A Cell is one measurement.

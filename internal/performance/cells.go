@@ -125,6 +125,12 @@ var cellsOf = map[Row]func() []Cell{
 			{Collective: plan.Allgather, Network: "tcp", Size: 64 * mib, Runs: 8, Limit: 1.3},
 		}
 	},
+	Idle: func() []Cell {
+		return []Cell{
+			{Collective: "start", Network: "10-sites-of-2", Runs: 20, Settle: time.Minute},
+			{Collective: "start", Network: "10-sites-of-6", Runs: 60, Settle: 10 * time.Second},
+		}
+	},
 	Lanes: func() (cells []Cell) {
 		for _, c := range []Cell{
 			{Network: "20Mbps-0%", Size: 22 * mib}, {Network: "20Mbps-1%", Size: 22 * mib},

@@ -26,7 +26,7 @@ func flush(t testing.TB, m *Map, now time.Time) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	weighty, rest := m.unsaid()
+	weighty, rest, _ := m.unsaid()
 	if all := append(weighty, rest...); len(all) > 0 {
 		if err := m.publish(all, now); err != nil {
 			t.Fatalf("%s: %v", m.cfg.Self, err)

@@ -124,7 +124,7 @@ func newSimGrid(t testing.TB, n, sites int, seed uint64) *simGrid {
 	}
 	for _, h := range g.hosts {
 		h.m.mu.Lock()
-		weighty, rest := h.m.unsaid()
+		weighty, rest, _ := h.m.unsaid()
 		h.m.mu.Unlock()
 		at := g.now.Add(-time.Duration(g.rng.Float64() * float64(refreshEvery(n))))
 		if err := h.m.publish(append(weighty, rest...), at); err != nil {

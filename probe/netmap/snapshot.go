@@ -101,9 +101,17 @@ func (s *Snapshot) With(est []Estimate) *Snapshot {
 	return out
 }
 
-// Subset returns the snapshot restricted to the hosts at the indices in order.
+// Subset returns the snapshot restricted to the hosts at the indices in order: s itself if these are all.
 func (s *Snapshot) Subset(indices []int) *Snapshot {
 	n := len(indices)
+	if same := 0; n == len(s.hosts) { // n² estimates need no copy, since a snapshot does not change
+		for same < n && indices[same] == same {
+			same++
+		}
+		if same == n {
+			return s
+		}
+	}
 	hosts := make([]Host, n)
 	est := make([]Estimate, n*n)
 	for a, i := range indices {

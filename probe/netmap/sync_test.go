@@ -103,6 +103,72 @@ func TestLargeStateIsCut(t *testing.T) {
 	}
 }
 
+// What is learned of links for the first time goes together, a batch in so long as the number of reporters says, and
+// Held says when; what has changed since takes it along at once. A host that starts beside 99 others would else tell
+// all of them of each of its links alone.
+func TestFirstNewsGoTogether(t *testing.T) {
+	a := newMap(t, "a")
+	for i := range 99 {
+		m := newMap(t, fmt.Sprintf("host%d", i))
+		if err := m.Set(m.cfg.Self, "a", bandwidthOf(1, t0), t0); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, m, t0)
+		if _, err := a.merge("z", batchesOf(m, m.cfg.Self), t0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const span, links = 3 * time.Second, 30
+	var told []time.Duration
+	step := func(now time.Time) {
+		t.Helper()
+		urgent, err := a.Publish(now, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if urgent {
+			told = append(told, now.Sub(t0))
+		}
+	}
+	set := func(i int, mbps float64, now time.Time) {
+		t.Helper()
+		if err := a.Set("a", fmt.Sprintf("host%d", i), bandwidthOf(mbps, now), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := t0
+	for i := range links {
+		now = t0.Add(span * time.Duration(i) / links)
+		set(i, 1, now)
+		step(now)
+	}
+	every := 100 * firstEach
+	if n := len(told); n < 3 || n > int(span/every)+1 {
+		t.Errorf("told of %d links after %v, want a batch each %v", links, told, every)
+	}
+	at, last := a.Held(), told[len(told)-1]
+	if want := t0.Add(last + every); !at.Equal(want) {
+		t.Errorf("the rest is held until %v, want %v", at.Sub(t0), want.Sub(t0))
+	}
+	n := len(told)
+	set(links-1, 1.05, now) // still for the first time
+	if step(now); len(told) != n {
+		t.Error("it did not wait")
+	}
+	set(0, 2, now)
+	if step(now); len(told) != n+1 || !a.Held().IsZero() {
+		t.Errorf("a link that has changed waited for %v", a.Held())
+	}
+	if weighty, rest, _ := a.unsaid(); len(weighty)+len(rest) > 0 {
+		t.Errorf("left over: %v %v", weighty, rest)
+	}
+	set(links, 1, now)
+	step(now)
+	if step(a.Held()); len(told) != n+2 || !a.Held().IsZero() {
+		t.Error("what was held did not go when it was said to")
+	}
+}
+
 // News of weight goes at once, a few times; what only confirms waits, the longer the more
 // hosts there are; and a swinging link does not flood the others.
 func TestPublish(t *testing.T) {
