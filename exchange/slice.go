@@ -105,10 +105,9 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 		return fmt.Errorf("%w: answer to %d bytes, which were not sent or not asked about", errMalformed, got)
 	}
 	best := time.Duration(math.MaxInt64)
-	n, trip, now := 0, time.Duration(math.MaxInt64), time.Since(l.win.run.start)
+	n := 0
 	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
 		if s := l.slices[n]; s.at != 0 && !l.win.run.early(s.at) {
-			trip = min(trip, now-s.at)
 			best = min(best, l.win.took(l.win.run.began+s.at, clock)-l.win.rate.Time(got-s.end)) // what has come behind it took time
 		}
 	}
@@ -122,7 +121,6 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	}
 	more := got - l.got
 	l.got = got
-	l.win.turns(trip)
 	l.win.reply(l, more, best)
 	l.landed(got)
 	return nil

@@ -289,13 +289,6 @@ func (t *tap) reply(l *outLane, n int64, took time.Duration) {
 	t.hand(nil)
 }
 
-// turns notes how long it took at least from a slice to its answer. It needs run.mu.
-func (t *tap) turns(trip time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.trip = min(t.trip, trip)
-}
-
 // age forgets times of long ago, for clocks drift: 50 parts in a million are 15 ms in 5 minutes. A window may be in use for days.
 func (w *window) age(took time.Duration, now time.Time) {
 	w.recent = min(w.recent, took)

@@ -87,8 +87,6 @@ type window struct {
 	least     time.Duration      // time of the quickest slice, by the clocks of both ends
 	best      time.Duration      // that of the quickest of this round
 	round     int64              // the round ends when got comes here
-	part      float64            // of the path, what this host is to get, in bytes a second; 0 where packets are lost
-	trip      time.Duration      // the least from a slice to its answer in this round, whatever queues the two met
 	pressed   bool               // in this round the window held something back
 	settling  bool               // the window changed when this round began: its times are of both
 	tight     bool               // the last round that was judged held something back, and there was a queue
@@ -106,12 +104,8 @@ func newWindow(p Path, lanes, chunk int) *window {
 		w.small = 2 * int64(min(p.Packet, maxPacket))
 	}
 	share := w.serve(lanes, p, chunk)
-	w.trip = math.MaxInt64
 	w.limit = max(share+w.slice, leastSlices*w.slice)
 	w.rate = p.capacity()
-	if p.Loss <= leastLoss { // answers behind lost packets are late as well
-		w.part = min(float64(p.Rate)*float64(max(lanes, 1)), p.part())
-	}
 	w.queue = leastQueue
 	if !p.held() {
 		w.queue = min(leastQueue, linkQueue/int64(max(p.Flows, 1)))
@@ -176,7 +170,7 @@ func (w *window) answered(n int64, took time.Duration) {
 		}
 		// What a larger window lets go at once still meets the queue of the smaller one.
 		w.settling = w.limit != before
-		w.round, w.best, w.trip, w.pressed = w.sent+max(0, w.limit-before), math.MaxInt64, math.MaxInt64, false
+		w.round, w.best, w.pressed = w.sent+max(0, w.limit-before), math.MaxInt64, false
 	}
 }
 
@@ -193,10 +187,6 @@ func (w *window) adjust() {
 	case !w.pressed || w.limit > maxWindow:
 	case queued < some/4:
 		w.limit += w.limit / 2 // alone, or newly so
-		// Answers that wait in the queue of a slower way back are no sign of one ahead; in steps of such round trips growing took seconds.
-		if w.trip < math.MaxInt64 {
-			w.limit = max(w.limit, int64(min(w.part*w.trip.Seconds(), maxWindow)))
-		}
 	case queued < some/2:
 		w.limit += some / 2
 	}

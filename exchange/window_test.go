@@ -135,25 +135,6 @@ func TestWindowGoesDown(t *testing.T) {
 	}
 }
 
-// TestWindowOfSlowAnswers: where nothing stands in the queue ahead, but answers take long to come back, a window holds at once what its part of the
-// path carries until then. One that only grew by half in each such round trip would need six of them here.
-func TestWindowOfSlowAnswers(t *testing.T) {
-	w := newWindow(Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 2}, 1, 4096)
-	for range 3 { // the first two rounds are of the first window
-		for w.room(w.slice) {
-			w.wrote(w.slice)
-		}
-		w.trip = 300 * time.Millisecond
-		w.answered(w.sent-w.got, 5*time.Millisecond)
-	}
-	if w.limit < 150_000 || w.limit > 250_000 {
-		t.Errorf("half of 1 MB/s with answers after 300 ms has %d bytes under way, want 150,000 and half as much again at most", w.limit)
-	}
-	if w.trip != math.MaxInt64 {
-		t.Errorf("a new round begins with answers after %v", w.trip)
-	}
-}
-
 func TestNoWindow(t *testing.T) {
 	for _, p := range []Path{{}, {RTT: time.Second}, {Rate: 1e6}, {RTT: -1, Rate: 1e6}, {RTT: time.Second, Rate: netmap.BytesPerSec(math.Inf(1))}} {
 		w := newWindow(p, 1, 4096)
