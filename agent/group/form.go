@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +61,7 @@ func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, opts Joi
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(ErrClosed) })()
-	formed, err := g.form(ctx, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks, Token: mathrand.Uint64()}, opts)
+	formed, err := g.form(ctx, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks, Token: rand.Uint64()}, opts)
 	if err != nil {
 		g.unclaim(key, hold)
 		return nil, err
@@ -156,7 +156,7 @@ func (g *Groups) form(ctx context.Context, reg message, opts JoinOptions) (messa
 			return message{}, f
 		}
 		g.log.Debug("registration ended, trying again", "job", reg.Job, "rank", reg.Rank, "directory", at, "err", err)
-		pause := time.NewTimer(200*time.Millisecond + mathrand.N(200*time.Millisecond))
+		pause := time.NewTimer(200*time.Millisecond + rand.N(200*time.Millisecond))
 		select {
 		case <-ctx.Done():
 			pause.Stop()
