@@ -14,7 +14,7 @@ const closingTime = time.Second
 
 // transportOn returns a transport over conn.
 func (e *Endpoint) transportOn(conn net.PacketConn) *quic.Transport {
-	t := &quic.Transport{Conn: conn}
+	t := &quic.Transport{Conn: fastUDP(conn)}
 	if e.cfg.StatelessReset != [32]byte{} {
 		key := quic.StatelessResetKey(e.cfg.StatelessReset)
 		t.StatelessResetKey = &key
