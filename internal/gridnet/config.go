@@ -63,6 +63,11 @@ type Config struct {
 	// no more than that and without drift. Inside a bubble it would stop the clock.
 	RealTime bool
 
+	// Rouse, if set, is for a user with a loop of his own, who carries packets of real hosts: there is no event
+	// loop then, and he calls [Network.Advance]. Rouse says that it is due earlier than the last Advance
+	// said, since something was sent or changed. It must not block and must not call the network. RealTime then has no effect.
+	Rouse func()
+
 	// SendBuffer is how many IP bytes one socket may have waiting in its host's egress
 	// port before WriteTo blocks. Zero means 128 KiB. Much more delays
 	// acknowledgements behind data; less than 2 packets starves the port.

@@ -22,6 +22,7 @@ type Network struct {
 	start      time.Time
 	batch      time.Duration
 	sendBuffer int
+	call       func()        // Config.Rouse
 	wake       chan struct{} // the next event is earlier than the loop thinks
 	done       chan struct{} // closed by Close
 	ended      chan struct{} // closed by the loop when it returns
@@ -35,7 +36,7 @@ type Network struct {
 }
 
 // New checks cfg and starts the event loop, the only goroutine of the network, which
-// ends with Close. In a synctest bubble New, all use and Close belong inside it.
+// ends with Close; with [Config.Rouse] there is none. In a synctest bubble New, all use and Close belong inside it.
 func New(cfg Config) (*Network, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("emulated network: %w", err)
@@ -43,16 +44,20 @@ func New(cfg Config) (*Network, error) {
 	n := &Network{
 		start:      time.Now(),
 		sendBuffer: orDefault(cfg.SendBuffer, defaultSendBuffer),
+		call:       cfg.Rouse,
 		wake:       make(chan struct{}, 1),
 		done:       make(chan struct{}),
 		ended:      make(chan struct{}),
 		world:      newWorld(&cfg),
 		until:      math.MaxInt64,
 	}
-	if cfg.RealTime {
+	switch {
+	case n.call != nil:
+		close(n.ended)
+	case cfg.RealTime:
 		n.batch = batch
 		go n.run(preciseAlarm())
-	} else {
+	default:
 		go n.run(goAlarm())
 	}
 	return n, nil
@@ -86,6 +91,24 @@ func (n *Network) run(a alarm) {
 	}
 }
 
+// Advance applies what is due, and returns when it is to be called again; false if nothing is on its way. It
+// does the work of the event loop for a network with [Config.Rouse].
+func (n *Network) Advance() (time.Time, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.until = math.MaxInt64
+	if n.closed {
+		return time.Time{}, false
+	}
+	n.catchUp()
+	p := n.world.due()
+	if p == nil {
+		return time.Time{}, false
+	}
+	n.until = p.at
+	return n.start.Add(p.at), true
+}
+
 // catchUp applies what is due and returns the time. The lock is held.
 func (n *Network) catchUp() time.Duration {
 	now := time.Since(n.start)
@@ -100,6 +123,10 @@ func (n *Network) rouse() {
 		return
 	}
 	n.until = p.at // one signal is enough
+	if n.call != nil {
+		n.call()
+		return
+	}
 	select {
 	case n.wake <- struct{}{}:
 	default:

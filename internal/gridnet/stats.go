@@ -96,7 +96,7 @@ type Stats struct {
 
 // Late says how well a network in real time kept to its own times. It compares when a packet
 // was put into its receiver's socket, or taken by [Wire.Read], with when it was due: 0.1 ms
-// is by design ([Config.RealTime]), much more is a machine that is too busy for the
+// is by design ([Config.RealTime]; with [Config.Rouse] the caller's affair), much more is a machine that is too busy for the
 // traffic, or a wire that is not read. Lateness does not add up: queues
 // and pipes go by the times that were due. In a bubble only a slow reader of a wire is late.
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 )
 
 // wireQueue is how many packets wait for Read: 8 MiB of full ones. It counts packets,
@@ -21,7 +22,7 @@ type Wire struct {
 	net      *Network // whose lock guards what follows
 	site     *site
 	closed   bool
-	received fifo // for Read
+	received fifo // for Read and TryRead
 	readable sync.Cond
 }
 
@@ -90,10 +91,7 @@ func (w *Wire) Read(b []byte) (int, error) {
 		}
 		// What is due by now saves this reader a sleep.
 		now := n.catchUp()
-		if p := w.received.pop(); p != nil {
-			n.world.late.add(now - p.at)
-			k := copy(b, p.data[:p.held])
-			n.world.recycle(p)
+		if k, ok := w.next(b, now); ok {
 			if w.received.len > 0 {
 				w.readable.Signal()
 			}
@@ -101,6 +99,26 @@ func (w *Wire) Read(b []byte) (int, error) {
 		}
 		w.readable.Wait()
 	}
+}
+
+// TryRead is Read for one who calls [Network.Advance]: it returns false where Read would wait or fail.
+func (w *Wire) TryRead(b []byte) (int, bool) {
+	n := w.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return w.next(b, time.Since(n.start))
+}
+
+// next copies the packet that has waited longest to b. The lock is held.
+func (w *Wire) next(b []byte, now time.Duration) (int, bool) {
+	p := w.received.pop()
+	if p == nil {
+		return 0, false
+	}
+	w.net.world.late.add(now - p.at)
+	k := copy(b, p.data[:p.held])
+	w.net.world.recycle(p)
+	return k, true
 }
 
 // Close ends all calls with net.ErrClosed and forgets the packets that wait for Read. What was

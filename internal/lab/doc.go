@@ -11,7 +11,8 @@
 //	                            rate, ceiling per flow, queue, loss, latency, jitter
 //	port of the receiver        port rate and queue by tbf
 //
-// So the wide-area links are the same code as the emulator's, and netem is not needed. What the kernel
+// So the wide-area links are the same code as the emulator's, and netem is not needed. One goroutine carries
+// all packets between TAPs and emulator, in turns, since what costs is threads that wake. What the kernel
 // does it does at its own speed: the latency within a site is that of two veths and a bridge,
 // some 0.05 ms, whatever the file says. Rates are of IP bytes, as in the emulator; tbf counts
 // Ethernet frames, so its rate is 1514/1500 of the file's, exact for full packets and 4 % low for

@@ -43,6 +43,7 @@ func build(spec *Spec, id, congestion string) (f *fabric, err error) {
 		return f, fmt.Errorf("talk to the kernel about links: %w", err)
 	}
 	noIPv6() // else every new link chatters
+	noFilter()
 	if err := f.addBridges(); err != nil {
 		return f, err
 	}
@@ -154,7 +155,11 @@ func (f *fabric) addTap(site int) error {
 		}
 		return fmt.Errorf("TAP device: %w", err)
 	}
-	f.taps, f.tapName = append(f.taps, t.Fds[0]), append(f.tapName, t.Name)
+	tap, err := unwatched(t.Fds[0])
+	if err != nil {
+		return fmt.Errorf("TAP device: %w", err)
+	}
+	f.taps, f.tapName = append(f.taps, tap), append(f.tapName, t.Name)
 	link, err := f.handle.LinkByName(t.Name)
 	if err != nil {
 		return err

@@ -110,6 +110,14 @@ func noIPv6() {
 	}
 }
 
+// noFilter keeps the bridges of a namespace, that of the thread, from asking its firewall about every packet. On a machine with
+// br_netfilter, which containers bring, that is the default.
+func noFilter() {
+	for _, which := range []string{"iptables", "ip6tables", "arptables"} {
+		_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-"+which, []byte("0"), 0)
+	}
+}
+
 // setCongestion sets TCP's congestion control in the namespace of the thread; empty leaves it.
 func setCongestion(name string) error {
 	if name == "" {

@@ -117,7 +117,8 @@ func (l *lab) exec(t *testing.T, host string, args ...string) *e2etest.Process {
 
 // stats are what lab stats says of the links between sites.
 type stats struct {
-	WAN []struct {
+	Seconds float64
+	WAN     []struct {
 		From, To  string
 		Delivered struct{ Bytes uint64 }
 	}

@@ -26,7 +26,13 @@ const noLab = "no lab here: "
 // nobody has no rights on any system.
 var nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == packetSink || os.Args[1] == packetSender) {
+		fmt.Fprintln(os.Stderr, packets(os.Args[1:]))
+		os.Exit(1)
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	if mode := os.Getenv("GRIDAGENT_LAB_TESTS"); mode != "1" && mode != "all" {
