@@ -161,8 +161,8 @@ func (x *run) closed(p *peer, l *outLane) {
 		}
 	}
 	l.win.cancel(l)
-	l.win.reply(l, l.sent-l.got, math.MaxInt64) // nobody will answer
-	p.cond.Broadcast()                          // lane 0 may be needed again, and there is room
+	l.win.reply(l, l.sent-l.got, math.MaxInt64, math.MaxInt64) // nobody will answer
+	p.cond.Broadcast()                                         // lane 0 may be needed again, and there is room
 }
 
 // rests reports whether l is the spare lane and has nothing to do: its peer is served by one lane over a path that loses packets. Then

@@ -68,8 +68,24 @@ type route struct {
 	goneAt        time.Time
 }
 
-// watch looks at the ways of this host, and starts what relieves one that has fallen. It needs x.mu.
-func (x *run) watch(now time.Time) {
+// told returns what the map says of the ways that this host has, by site. It takes x.mu for a moment only: a map is large, and may be
+// in use for as long as all lanes of a busy machine would stand still.
+func (x *run) told() map[string]Path {
+	x.mu.Lock()
+	hosts := make(map[string]string, len(x.ways))
+	for site, w := range x.ways {
+		hosts[site] = x.part.Hosts[w.host]
+	}
+	x.mu.Unlock()
+	told := make(map[string]Path, len(hosts))
+	for site, host := range hosts {
+		told[site] = x.eng.cfg.Path(host)
+	}
+	return told
+}
+
+// watch looks at the ways of this host, of which the map says what told has, and starts what relieves one that has fallen. It needs x.mu.
+func (x *run) watch(now time.Time, told map[string]Path) {
 	if !x.adapts() || x.ended || x.ctx.Err() != nil {
 		return
 	}
@@ -102,7 +118,7 @@ func (x *run) watch(now time.Time) {
 		}
 		w.pace.look(got, busy)
 		w.told = 0
-		if path := x.eng.cfg.Path(x.part.Hosts[w.host]); busy && path.known() && float64(path.capacity()) < fallShare*w.planned {
+		if path := told[w.site]; busy && path.known() && float64(path.capacity()) < fallShare*w.planned {
 			w.told = float64(path.capacity())
 		}
 		w.tighten(now)

@@ -27,9 +27,10 @@ func watchedRun(t *testing.T, seed uint64, rate *netmap.BytesPerSec) (x *run, lo
 	to.path = x.eng.cfg.Path("host1")
 	to.win = x.tapOf(to, to.path, "")
 	return x, func() *route {
+		told := x.told()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.watch(time.Now())
+		x.watch(time.Now(), told)
 		return x.ways["host1"]
 	}
 }

@@ -249,12 +249,13 @@ func (x *run) take(sb *sendBlock, l *outLane) work {
 
 // written notes that l has written an entry, or has failed to.
 func (x *run) written(l *outLane, w *work, err error) {
+	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := w.sb.s
 	s.writing--
 	if err == nil && w.kind == frameChunk {
-		l.handed(time.Now(), x.start)
+		l.handed(now, x.start)
 	}
 	if err == nil && s.unsent == 0 && s.writing == 0 {
 		x.departed(s)

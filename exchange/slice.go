@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// A mark says when, since the start of the run, the slice that ends at byte end of a stream's chunks
-// was handed to the transport; zero: not yet.
+// A mark says when, since the start of the run, the slice that ends at byte end of a stream's chunks went out: not
+// before from, when it was offered to the transport, nor after at, when the transport had taken it; zero: not yet. On a busy machine whoever offered it
+// may learn of that long after it has left, even after the answer.
 type mark struct {
-	end int64
-	at  time.Duration
+	end      int64
+	from, at time.Duration
 }
 
 // slice waits until the window has room for the next bytes of a chunk of which left are not
@@ -20,16 +21,16 @@ func (x *run) slice(p *peer, l *outLane, left, done int) int {
 	if l.win == nil {
 		return left
 	}
-	n, wait := x.grant(p, l, left, done)
+	n, wait := x.grant(p, l, left, done, time.Now())
 	sleep(p.ctx, wait)
 	return n
 }
 
-// grant is slice, but for how long its bytes have to wait for the pacer.
-func (x *run) grant(p *peer, l *outLane, left, done int) (int, time.Duration) {
+// grant is slice, but for how long its bytes have to wait for the pacer. The transport had taken those before at now: whoever holds
+// x.mu may be a while.
+func (x *run) grant(p *peer, l *outLane, left, done int, now time.Time) (int, time.Duration) {
 	x.mu.Lock()
 	defer x.unlock()
-	now := time.Now()
 	if done > 0 {
 		l.passed(now.Sub(x.start))
 	}
@@ -63,11 +64,15 @@ func (x *run) grant(p *peer, l *outLane, left, done int) (int, time.Duration) {
 		l.win.force(l, n)
 	}
 	l.sent += n
-	l.slices = append(l.slices, mark{end: l.sent})
+	wait := time.Duration(0)
+	now = time.Now()
 	if l.pacer == nil && l.win.fresh() {
-		return int(n), x.opening(p, n, now)
+		wait = x.opening(p, n, now)
+	} else {
+		wait = l.pacer.slot(n, now)
 	}
-	return int(n), l.pacer.slot(n, now)
+	l.slices = append(l.slices, mark{end: l.sent, from: now.Add(wait).Sub(x.start)})
+	return int(n), wait
 }
 
 // step is what the peer of l is asked for: an answer after so many bytes, 0 for after each chunk.
@@ -83,10 +88,12 @@ func (l *outLane) step() int {
 // greets notes that the peer is about to be asked for answers, which it gives at once for the first time.
 // It is one packet, and as if it had been sent earlier by what a slice takes longer.
 func (x *run) greets(l *outLane) {
+	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if l.win != nil {
-		l.slices = append(l.slices, mark{at: time.Since(x.start) - l.win.rate.Time(l.win.slice)})
+		at := now.Sub(x.start) - l.win.rate.Time(l.win.slice)
+		l.slices = append(l.slices, mark{from: at, at: at})
 	}
 }
 
@@ -104,11 +111,13 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	if l.win == nil || got < l.got || got > l.sent {
 		return fmt.Errorf("%w: answer to %d bytes, which were not sent or not asked about", errMalformed, got)
 	}
-	best := time.Duration(math.MaxInt64)
+	best, most := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	n := 0
 	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
 		if s := l.slices[n]; s.at != 0 && !l.win.run.early(s.at) {
-			best = min(best, l.win.took(l.win.run.began+s.at, clock)-l.win.rate.Time(got-s.end)) // what has come behind it took time
+			behind := l.win.rate.Time(got - s.end) // what has come behind it took time
+			best = min(best, l.win.took(l.win.run.began+s.at, clock)-behind)
+			most = min(most, l.win.took(l.win.run.began+min(s.from, s.at), clock)-behind)
 		}
 	}
 	l.slices = l.slices[n:]
@@ -121,7 +130,7 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	}
 	more := got - l.got
 	l.got = got
-	l.win.reply(l, more, best)
+	l.win.reply(l, more, best, most)
 	l.landed(got)
 	return nil
 }

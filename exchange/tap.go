@@ -273,8 +273,8 @@ func (l *outLane) before(o *outLane) bool {
 	return l.win.served < o.win.served
 }
 
-// reply notes that the peer has read n bytes more of l's; took is as for window.answered. It needs run.mu.
-func (t *tap) reply(l *outLane, n int64, took time.Duration) {
+// reply notes that the peer has read n bytes more of l's; took and most are as for window.answered. It needs run.mu.
+func (t *tap) reply(l *outLane, n int64, took, most time.Duration) {
 	if t == nil {
 		return
 	}
@@ -284,14 +284,14 @@ func (t *tap) reply(l *outLane, n int64, took time.Duration) {
 	if l.turn.waits && l.turn.midway {
 		l.turn.silent = min(l.sent-l.got, t.step)
 	}
-	t.age(took, time.Now())
-	t.answered(n, took)
+	t.age(most, time.Now())
+	t.answered(n, took, most)
 	t.hand(nil)
 }
 
 // age forgets times of long ago, for clocks drift: 50 parts in a million are 15 ms in 5 minutes. A window may be in use for days.
-func (w *window) age(took time.Duration, now time.Time) {
-	w.recent = min(w.recent, took)
+func (w *window) age(most time.Duration, now time.Time) {
+	w.recent = min(w.recent, most)
 	if w.turned.IsZero() {
 		w.turned = now
 	}
@@ -336,7 +336,7 @@ func (t *tap) took(sent, clock time.Duration) time.Duration {
 		d += wrap
 	}
 	if t.least < math.MaxInt64 && d-t.least > clockJump {
-		t.least, t.best, t.recent = math.MaxInt64, math.MaxInt64, math.MaxInt64
+		t.least, t.best, t.most, t.recent = math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64
 	}
 	return d
 }

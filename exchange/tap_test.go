@@ -55,7 +55,8 @@ func TestTap(t *testing.T) {
 					n = rng.Int64N(n) + 1
 				}
 				l.got += n
-				l.win.reply(l, n, time.Duration(rng.IntN(1000))*time.Millisecond)
+				took := time.Duration(rng.IntN(1000)) * time.Millisecond
+				l.win.reply(l, n, took, took)
 			case 5:
 				l.win.cancel(l)
 			}
@@ -65,7 +66,7 @@ func TestTap(t *testing.T) {
 			l.win.cancel(l)
 			n := l.sent - l.got
 			l.got = l.sent
-			l.win.reply(l, n, math.MaxInt64)
+			l.win.reply(l, n, math.MaxInt64, math.MaxInt64)
 		}
 		for _, l := range b.lanes {
 			l.win.cancel(l) // what the others gave back
@@ -126,7 +127,8 @@ func TestTapIsFair(t *testing.T) {
 			l := b.lanes[rng.IntN(len(b.lanes))]
 			if n := min(l.sent-l.got, l.win.slice); n > 0 {
 				l.got += n
-				l.win.reply(l, n, time.Duration(b.w.sent-b.w.got)*time.Microsecond) // a queue of 1 MB/s
+				took := time.Duration(b.w.sent-b.w.got) * time.Microsecond
+				l.win.reply(l, n, took, took) // a queue of 1 MB/s
 			}
 		}
 		low, high := int64(math.MaxInt64), int64(0)
@@ -179,7 +181,8 @@ func TestClockOfNewPeer(t *testing.T) {
 			}
 			n := l.sent - l.got
 			l.got += n
-			l.win.reply(l, n, l.win.took(sent, clock%(clockWrap*time.Microsecond)))
+			took := l.win.took(sent, clock%(clockWrap*time.Microsecond))
+			l.win.reply(l, n, took, took)
 			sent += path.RTT
 		}
 		if w.limit < limit {

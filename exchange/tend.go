@@ -19,7 +19,7 @@ func (x *run) tended() bool {
 	return false
 }
 
-// tend looks after the lanes until done is closed. [Config.Observe] is called without a lock.
+// tend looks after the lanes until done is closed. [Config.Observe] is called without a lock, and [Config.Path] as well.
 func (x *run) tend(done <-chan struct{}) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -33,11 +33,16 @@ func (x *run) tend(done <-chan struct{}) {
 		case <-tick.C:
 		}
 		now := time.Now()
+		watch := now.Sub(watched) >= paceEvery
+		var told map[string]Path
+		if watch {
+			told = x.told()
+		}
 		x.mu.Lock()
 		x.eachPeer(func(p *peer) { x.tendPeer(p, now) })
-		if now.Sub(watched) >= paceEvery && !x.doubt.unsure {
+		if watch && !x.doubt.unsure {
 			watched = now
-			x.watch(now)
+			x.watch(now, told)
 		}
 		if last || now.Sub(looked) >= lookEvery {
 			looked = now

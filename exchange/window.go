@@ -84,8 +84,9 @@ type window struct {
 	small     int64              // the least slice
 	rate      netmap.BytesPerSec // of the path
 	base      time.Duration      // round trip of a slice without queues
-	least     time.Duration      // time of the quickest slice, by the clocks of both ends
-	best      time.Duration      // that of the quickest of this round
+	least     time.Duration      // time of the quickest slice, at most, by the clocks of both ends
+	best      time.Duration      // that of the quickest of this round, at least
+	most      time.Duration      // and at most
 	round     int64              // the round ends when got comes here
 	pressed   bool               // in this round the window held something back
 	settling  bool               // the window changed when this round began: its times are of both
@@ -99,7 +100,7 @@ func newWindow(p Path, lanes, chunk int) *window {
 	if !p.known() {
 		return nil
 	}
-	w := &window{least: math.MaxInt64, best: math.MaxInt64, recent: math.MaxInt64, small: leastSlice}
+	w := &window{least: math.MaxInt64, best: math.MaxInt64, most: math.MaxInt64, recent: math.MaxInt64, small: leastSlice}
 	if p.Packet >= minPacket {
 		w.small = 2 * int64(min(p.Packet, maxPacket))
 	}
@@ -155,14 +156,15 @@ func (w *window) wrote(n int64) {
 	}
 }
 
-// answered notes that the peer has read n bytes more. took is the least time that one of the slices
-// that end there took, by the clocks of both ends; math.MaxInt64 if none does.
-func (w *window) answered(n int64, took time.Duration) {
+// answered notes that the peer has read n bytes more. The quickest of the slices that end there took took at least and most at most, by the clocks of both
+// ends; math.MaxInt64 if none does. What is late is so by what it took at least, and what others are compared with is what one took at most: taken for quicker than it
+// was, a single slice would make all others late for minutes.
+func (w *window) answered(n int64, took, most time.Duration) {
 	if w == nil {
 		return
 	}
 	w.got += n
-	w.best = min(w.best, took)
+	w.best, w.most = min(w.best, took), min(w.most, most)
 	if w.got >= w.round && w.best < math.MaxInt64 {
 		before := w.limit
 		if !w.settling {
@@ -170,13 +172,13 @@ func (w *window) answered(n int64, took time.Duration) {
 		}
 		// What a larger window lets go at once still meets the queue of the smaller one.
 		w.settling = w.limit != before
-		w.round, w.best, w.pressed = w.sent+max(0, w.limit-before), math.MaxInt64, false
+		w.round, w.best, w.most, w.pressed = w.sent+max(0, w.limit-before), math.MaxInt64, math.MaxInt64, false
 	}
 }
 
 // adjust ends a round. The bounds are parts of what comes between two answers, and leastQueue at least.
 func (w *window) adjust() {
-	w.least = min(w.least, w.best)
+	w.least = min(w.least, w.most)
 	w.late = max(min(w.best-w.least, time.Hour), 0) // whatever clock the peer claims to have
 	queued := int64(float64(w.limit) * (1 - float64(w.base)/float64(w.base+w.late)))
 	some := max(w.slice, w.step/2, w.queue)

@@ -70,7 +70,8 @@ func (p *pipe) run(t *testing.T, end time.Time) {
 			return
 		}
 		p.now = first.answers[0].back
-		first.w.answered(first.w.slice, p.now.Sub(first.answers[0].sent))
+		took := p.now.Sub(first.answers[0].sent)
+		first.w.answered(first.w.slice, took, took)
 		first.answers = first.answers[1:]
 	}
 }
@@ -124,7 +125,7 @@ func TestWindowGoesDown(t *testing.T) {
 		for w.room(w.slice) {
 			w.wrote(w.slice)
 		}
-		w.answered(w.sent-w.got, time.Second)
+		w.answered(w.sent-w.got, time.Second, time.Second)
 		w.least = 50 * time.Millisecond // what it was when nothing stood in the queue
 		if w.limit < leastSlices*w.slice {
 			t.Fatalf("a window of %d bytes holds less than %d slices of %d", w.limit, leastSlices, w.slice)
@@ -165,6 +166,36 @@ func TestAnswers(t *testing.T) {
 	}
 	if err := (&outLane{}).answered(0, 0); !errors.Is(err, errMalformed) {
 		t.Errorf("an answer that was not asked for: %v", err)
+	}
+}
+
+// TestLateStamps: on a busy machine the one who writes a slice may learn seconds later that the transport has taken it. That slice was not
+// quicker than all others, and those that come after it are not late.
+func TestLateStamps(t *testing.T) {
+	const way, stall = 50 * time.Millisecond, 5 * time.Second
+	w := newWindow(Path{RTT: 2 * way, Rate: 1e6, Flows: 1}, 1, 8192)
+	w.limit = 1 << 20 // rounds are of one slice here: it is not to grow
+	l := &outLane{win: &tap{window: w, run: &run{}, slice: w.slice, step: w.step}}
+	w.taps = []*tap{l.win}
+	n := w.slice
+	for i := range 20 {
+		from := time.Duration(i) * time.Second
+		at := from + time.Millisecond
+		if i == 3 {
+			at = from + stall
+		}
+		l.win.force(l, n)
+		l.sent += n
+		l.slices = append(l.slices, mark{end: l.sent, from: from, at: at})
+		if err := l.answered(l.sent, from+way+7*time.Hour); err != nil { // by a clock of its own
+			t.Fatal(err)
+		}
+		if i != 3 && w.late > 2*time.Millisecond {
+			t.Errorf("slice %d is late by %v, no queue was on its way", i, w.late)
+		}
+	}
+	if w.limit < 1<<20 {
+		t.Errorf("the window shrank to %d bytes", w.limit)
 	}
 }
 
