@@ -11,6 +11,7 @@ import (
 	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/internal/beat"
 	"github.com/gridagent/gridagent/probe"
 	"github.com/gridagent/gridagent/probe/logp"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -123,7 +124,7 @@ func (a *Agent) openMembership() error {
 	}
 	a.advertise = advertise
 	a.switches = &switches{
-		own: a.opts.Switches, members: a.members.Members, log: a.log, trees: make(map[uint64]*declaredTree),
+		own: a.opts.Switches, members: a.members.Members, log: a.log, beat: beat.Of(a.name), trees: make(map[uint64]*declaredTree),
 		open: func(ctx context.Context, host string) (*lane.Stream, error) {
 			return a.endpoint.Open(ctx, host, 0, lane.StreamTree)
 		},
@@ -147,7 +148,9 @@ func (a *Agent) openMap() error {
 			if err := a.netmap.Set(from, to, e, time.Now()); err != nil {
 				a.log.Warn("measurement refused", "from", from, "to", to, "err", err)
 			}
-			a.mapSync.wake()
+			if a.netmap.Weighty(from, to) {
+				a.mapSync.wake()
+			}
 		},
 		Known:     a.knownEstimate,
 		Claimed:   a.netmap.Claimed,

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gridagent/gridagent/internal/beat"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -15,6 +16,10 @@ import (
 // look is expensive.
 const poolPause = 500 * time.Millisecond
 
+// poolAge is how old the map of the tree may be where nothing of weight has changed since. To take it is most of what the tree costs, and
+// in a grid at rest some value moves by a per cent at nearly every look.
+const poolAge = 5 * time.Second
+
 // A poolTree is the tree that the agent plans with: it follows the map by a [pools.Tracker],
 // tells the log and all watchers of each new tree, and remembers the maps that trees began with.
 type poolTree struct {
@@ -22,6 +27,7 @@ type poolTree struct {
 	take func() (*netmap.Snapshot, error)
 	log  *slog.Logger
 
+	beat    beat.Beat      // of the looks
 	tracker *pools.Tracker // of run's goroutine
 	ask     chan struct{}  // wakes run
 	history mapHistory
@@ -49,7 +55,7 @@ func newPoolTree(take func() (*netmap.Snapshot, error), clock func() time.Time, 
 
 // run follows the map until ctx ends. It is the tracker's only user.
 func (p *poolTree) run(ctx context.Context) {
-	tick := time.NewTicker(poolPause)
+	tick := time.NewTimer(p.beat.Next(time.Now(), poolPause))
 	defer tick.Stop()
 	for {
 		p.look(time.Now())
@@ -57,6 +63,7 @@ func (p *poolTree) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(p.beat.Next(time.Now(), poolPause))
 		case <-p.ask:
 		}
 	}
@@ -154,19 +161,26 @@ func hostNames(hosts []netmap.Host) []string {
 func (a *Agent) openPools() error {
 	var last *netmap.Snapshot // of the poolTree's goroutine, as all below
 	var labels map[string]string
+	var moves uint64
+	var taken time.Time
 	take := func() (*netmap.Snapshot, error) {
 		names := a.alive()
 		sites := a.sites()
-		known := last != nil && last.Epoch() == a.netmap.Epoch() && slices.Equal(last.Names(), names)
+		now, news := time.Now(), a.netmap.Moves()
+		known := last != nil && slices.Equal(last.Names(), names) &&
+			(last.Epoch() == a.netmap.Epoch() || moves == news && now.Sub(taken) < poolAge)
 		for _, n := range names {
 			known = known && labels[n] == sites[n]
 		}
 		if !known {
 			last, labels = a.snapshotOf(names), sites
+			moves, taken = news, now
 		}
 		return last, complete(last)
 	}
 	var err error
-	a.pools, err = newPoolTree(take, time.Now, a.log)
+	if a.pools, err = newPoolTree(take, time.Now, a.log); err == nil {
+		a.pools.beat = beat.Of(a.name)
+	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange/lane"
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/beat"
 )
 
 // Operators can declare the switch tree of a site, in a file that some or all of its agents are
@@ -37,6 +38,7 @@ type switches struct {
 	members func() []membership.Member
 	open    func(ctx context.Context, host string) (*lane.Stream, error)
 	log     *slog.Logger
+	beat    beat.Beat // of the rounds
 
 	mu    sync.Mutex // guards trees; never held over I/O
 	trees map[uint64]*declaredTree
@@ -64,7 +66,7 @@ func (s *switches) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(treePause):
+		case <-time.After(s.beat.Next(time.Now(), treePause)):
 		}
 		s.round(ctx)
 	}

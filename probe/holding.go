@@ -28,6 +28,7 @@ func (p *Prober) Crosses() (over func()) {
 	case p.crosses <- struct{}{}:
 	default:
 	}
+	p.rouse()
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -58,6 +58,13 @@ func (b *loadBook) take(host string, l load, now time.Time) {
 	}
 }
 
+// hears reports whether hosts have told of late what arrives.
+func (b *loadBook) hears() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.in) > 0
+}
+
 // fallen returns what arrives now of the sites from where far less arrives than before.
 func (b *loadBook) fallen(now time.Time) map[string]dip {
 	b.mu.Lock()

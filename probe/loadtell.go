@@ -149,6 +149,12 @@ func (w *words) say(x word) {
 // takeLoad takes what a host of this site, of whose links this host is the keeper, tells.
 func (p *Prober) takeLoad(host string, l load, now time.Time) {
 	p.book.take(host, l, now)
+	if l.Bytes > 0 {
+		select {
+		case p.loads <- struct{}{}:
+		default: // tells knows
+		}
+	}
 	if l.Pressed > 0 {
 		p.judgeLink(l.Site, now)
 	}
@@ -191,6 +197,13 @@ type told struct {
 func (p *Prober) tells(ctx context.Context) error {
 	said := make(map[string]told) // by site
 	for {
+		if len(said) == 0 && !p.book.hears() {
+			select {
+			case <-p.loads:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 		if err := sleep(ctx, loadsEvery); err != nil {
 			return err
 		}

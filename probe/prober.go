@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/internal/beat"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -59,6 +60,7 @@ type Stats struct {
 // A Prober measures the links of one host. Its methods may be called concurrently.
 type Prober struct {
 	cfg    Config
+	beat   beat.Beat     // of what is done now and again
 	slot   chan struct{} // holds an element while a session runs here
 	catch  *catcher
 	bulks  bulkTable
@@ -66,7 +68,8 @@ type Prober struct {
 	desk   desk
 	keeper *keeper
 	rec    recorder
-	doubts chan struct{} // holds an element when there is a new suspect
+	doubts chan struct{} // holds an element when there is a new suspect, or a reason to look for one
+	loads  chan struct{} // holds an element when the book has got an entry
 	done   chan struct{} // closed when Run returns: nothing is served any more
 
 	book  loadBook // as the keeper of its site: what hosts tell of loads
@@ -145,10 +148,12 @@ func New(cfg Config) (*Prober, error) {
 	}
 	p := &Prober{
 		cfg:     cfg,
+		beat:    beat.Of(cfg.Self.Name),
 		slot:    make(chan struct{}, 1),
 		catch:   &catcher{},
 		keeper:  newKeeper(cfg.linkTerms()),
 		doubts:  make(chan struct{}, 1),
+		loads:   make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		crosses: make(chan struct{}, 1),
 		rng:     cfg.Rand,
@@ -157,6 +162,7 @@ func New(cfg Config) (*Prober, error) {
 		alarmed: make(map[string]alarms),
 	}
 	p.rec = newRecorder(&p.cfg)
+	p.rec.moved = p.rouse
 	cfg.Endpoint.HandlePackets(lane.PacketProbe, p.catch.packet)
 	cfg.Endpoint.HandleStreams(lane.StreamProbe, p.serve)
 	return p, nil

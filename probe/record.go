@@ -10,7 +10,8 @@ import (
 
 // A recorder turns samples into estimates and hands them on.
 type recorder struct {
-	cfg *Config
+	cfg   *Config
+	moved func() // is called when a link has changed, with the lock held; must not block. Nil: nobody's business
 
 	mu     sync.Mutex // guards all below, and keeps read-change-write of the map in order
 	pairs  map[string]*pair

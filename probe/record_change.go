@@ -36,6 +36,9 @@ type shift struct {
 func (r *recorder) shifted(site string, line float64, now time.Time) {
 	if site != "" && site != r.cfg.Self.site() {
 		r.shifts[site] = shift{now, line}
+		if r.moved != nil {
+			r.moved()
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (p *Prober) pinger(ctx context.Context) error {
 	for {
 		peer, ok := p.nextPing(p.look(), p.cfg.Busy())
 		if !ok {
-			if err := sleep(ctx, p.jitter(idlePause/4)); err != nil {
+			if err := sleep(ctx, p.pingRest(time.Now())); err != nil {
 				return err
 			}
 			continue
@@ -49,6 +49,22 @@ func (p *Prober) pinger(ctx context.Context) error {
 		}
 		p.settle(peer.Name, func(s *peerState) *schedule { return &s.ping }, p.nextRound(peer), err)
 	}
+}
+
+// pingRest is how long a pinger rests that has found nobody to ping: while a peer waits to be dialed, or its path seems to have become
+// longer, a short time, and else until the next beat.
+func (p *Prober) pingRest(now time.Time) time.Duration {
+	p.mu.Lock()
+	soon := len(p.around.partners) == 0
+	for name := range p.around.partners {
+		s := p.peers[name]
+		soon = soon || s != nil && (s.ping.notBefore.IsZero() && !s.ping.running || now.Sub(s.longer) < 5*longerPause)
+	}
+	p.mu.Unlock()
+	if soon {
+		return p.jitter(idlePause / 4)
+	}
+	return p.beat.Next(now, idlePause)
 }
 
 // nextRound is the pause before the next round of a peer: a short one while its path seems to have become longer.

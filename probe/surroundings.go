@@ -99,14 +99,19 @@ func (p *Prober) survey(round int64) {
 	p.rec.forget(keep)
 }
 
-// candidates returns the connected peers of a site that this host measures, as the
+// in reports of a peer whether it is of site.
+func in(site string) func(Peer) bool {
+	return func(q Peer) bool { return q.site() == site }
+}
+
+// candidates returns those connected peers of which is true that this host measures, as the
 // choice of a train sees them. Peers are connected by the pingers, in an order and at a pace
 // that suits the links.
-func (p *Prober) candidates(site string) []candidate {
+func (p *Prober) candidates(which func(Peer) bool) []candidate {
 	var cs []candidate
 	now := time.Now()
 	for _, q := range p.look() {
-		if q.site() != site {
+		if !which(q) {
 			continue
 		}
 		if _, up := p.cfg.Endpoint.Stats(q.Name); !up {
@@ -116,7 +121,7 @@ func (p *Prober) candidates(site string) []candidate {
 		if e, ok := p.rec.known(q.Name); ok && e.Has(netmap.FieldBandwidth) && e.Source >= netmap.SourceProbed {
 			c.measured, c.spread = e.Measured, e.Spread
 		}
-		c.outdated = p.rec.isOutdated(q.Name, site, now)
+		c.outdated = p.rec.isOutdated(q.Name, q.site(), now)
 		cs = append(cs, c)
 	}
 	p.mu.Lock()

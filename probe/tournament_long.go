@@ -100,7 +100,7 @@ func (r *roster) long(number, round int64, from, to string) (m meeting, ok bool)
 // longs does long probes, one at a time, until ctx ends.
 func (p *Prober) longs(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, p.jitter(idlePause)); err != nil {
+		if err := sleep(ctx, p.beat.Next(time.Now(), idlePause)); err != nil {
 			return err
 		}
 		if p.pressed() {
@@ -261,7 +261,7 @@ func (p *Prober) longTo(k Kind, site, preferred string) (longProbe, bool) {
 		p.mu.Unlock()
 	}
 	var best longProbe
-	for _, c := range p.candidates(site) {
+	for _, c := range p.candidates(in(site)) {
 		if c.measured.IsZero() {
 			return longProbe{}, false
 		}

@@ -23,6 +23,11 @@ func (p *Prober) Suspect(peer string) {
 	if !fresh {
 		return
 	}
+	p.rouse()
+}
+
+// rouse has [Prober.second] look for suspects now. It does not block.
+func (p *Prober) rouse() {
 	select {
 	case p.doubts <- struct{}{}:
 	default:
@@ -38,7 +43,11 @@ func (p *Prober) second(ctx context.Context) error {
 	rest := time.Hour
 	var heard time.Time
 	for {
-		t := time.NewTimer(min(rest, newsEvery))
+		pause := p.beat.Next(time.Now(), shiftEvery)
+		if p.cfg.Busy() || p.crossing.wanted(time.Now()) { // what others find of a link counts at once
+			pause = newsEvery
+		}
+		t := time.NewTimer(min(rest, pause))
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -49,7 +58,7 @@ func (p *Prober) second(ctx context.Context) error {
 		}
 		now := time.Now()
 		p.news(now)
-		listen := now.Sub(heard) >= shiftEvery
+		listen := now.Sub(heard) >= shiftEvery*7/8 // beats differ by what timers are late
 		if listen {
 			heard = now
 		}

@@ -34,17 +34,18 @@ const (
 // turns waits for this host's part of each round, which begins at offset, and takes the
 // turn, until ctx ends.
 func (p *Prober) turns(ctx context.Context, offset time.Duration, turn func(ctx context.Context, round int64)) error {
-	for {
+	const early = time.Millisecond // a timer that fires so early must not give the turn twice
+	for least := time.Duration(0); ; least = early {
 		_, into := roundAt(time.Now())
-		if err := sleep(ctx, mod64(offset-into, roundTime)); err != nil {
+		wait := mod64(offset-into, roundTime)
+		if wait <= least {
+			wait += roundTime
+		}
+		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
 		if round, _ := roundAt(time.Now()); !p.cfg.Busy() {
 			turn(ctx, round)
-		}
-		// A timer that fires early must not give the turn twice.
-		if err := sleep(ctx, time.Millisecond); err != nil {
-			return err
 		}
 	}
 }
@@ -71,16 +72,15 @@ func (p *Prober) turnInside(ctx context.Context, round int64) {
 	}
 	for {
 		now := time.Now()
-		cs := p.candidates(self.site())
-		i := slices.IndexFunc(cs, func(c candidate) bool { return c.Name == partner })
-		if i < 0 || now.Before(cs[i].notBefore) || cs[i].worth(now, p.cfg.Interval) < 1 && !cs[i].suspect && !p.rec.odd(partner) {
+		cs := p.candidates(func(q Peer) bool { return q.Name == partner })
+		if len(cs) == 0 || now.Before(cs[0].notBefore) || cs[0].worth(now, p.cfg.Interval) < 1 && !cs[0].suspect && !p.rec.odd(partner) {
 			return
 		}
-		u := cs[i].use(again)
+		u := cs[0].use(again)
 		if !p.affords(u) {
 			return
 		}
-		_, _, err := p.attempt(ctx, cs[i].Peer, u, func() bool { return p.affords(urgent) })
+		_, _, err := p.attempt(ctx, cs[0].Peer, u, func() bool { return p.affords(urgent) })
 		// What began before this round may still be under way: try until the turn is over,
 		// or the round if nothing is known of the pair, which would wait for the next cycle.
 		var busy *BusyError
@@ -127,7 +127,7 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 		if r, _ := roundAt(now); r != round && !waited || shut || p.cfg.Busy() {
 			return
 		}
-		cs := p.candidates(site)
+		cs := p.candidates(in(site))
 		p.mu.Lock()
 		c, ok := choose(cs, m.to, now, p.cfg.Interval, p.rng)
 		p.mu.Unlock()
@@ -183,9 +183,13 @@ func (p *Prober) turnSpare(ctx context.Context, round int64) {
 func (p *Prober) stranger(now time.Time) (peer Peer, ok bool) {
 	own := p.cfg.Self.site()
 	sites := []string{own}
+	unread := make(map[string]bool) // by this life
 	p.mu.Lock()
 	for _, q := range p.around.peers {
 		l, s := p.links[q.site()], p.peers[q.Name]
+		if s != nil && s.read == 0 && p.around.partners[q.Name] {
+			unread[q.Name] = true
+		}
 		if l == nil || s == nil || now.Before(l.closed) || now.Sub(s.since) < spareAfter {
 			continue
 		}
@@ -194,8 +198,11 @@ func (p *Prober) stranger(now time.Time) (peer Peer, ok bool) {
 		}
 	}
 	p.mu.Unlock()
+	if len(unread) == 0 {
+		return Peer{}, false
+	}
 	for _, site := range sites {
-		cs := slices.DeleteFunc(p.candidates(site), func(c candidate) bool { return !c.measured.IsZero() || now.Before(c.notBefore) })
+		cs := slices.DeleteFunc(p.candidates(func(q Peer) bool { return q.site() == site && unread[q.Name] }), func(c candidate) bool { return !c.measured.IsZero() || now.Before(c.notBefore) })
 		if len(cs) > 0 && (site != own || p.affords(first)) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -84,6 +84,20 @@ func TestCheckQuotesTheValue(t *testing.T) {
 	}
 }
 
+// The shortcut for a pair that only one end has reported says what the rule for two does.
+func TestJoinOfOneReport(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		e, nothing := randomEstimate(rng), Estimate{}
+		if got, want := join(e, nothing), joinBoth(e, nothing); got != want {
+			t.Fatalf("seed %d: only the sender has reported: %+v, want %+v", seed, got, want)
+		}
+		if got, want := join(nothing, e), joinBoth(nothing, e); got != want {
+			t.Fatalf("seed %d: only the receiver has reported: %+v, want %+v", seed, got, want)
+		}
+	}
+}
+
 // randomEstimate knows a random set of fields, within the limits, measured around t0.
 func randomEstimate(rng *rand.Rand) Estimate {
 	e := Estimate{

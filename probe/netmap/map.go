@@ -35,7 +35,7 @@ var (
 type MapConfig struct {
 	// Self is the host whose measurements Set and Update record. Required.
 	Self string
-	// MaxHosts bounds the hosts whose reports are held: some 5 kB each with 16 pairs. Zero means 4096.
+	// MaxHosts bounds the hosts whose reports are held: some 6 kB each with 16 pairs. Zero means 4096.
 	// A map that is too small refuses the hosts that come last.
 	MaxHosts int
 	// MaxSkew is how far ahead of ours another host's clock may be. Zero means 5 min.
@@ -78,6 +78,7 @@ type Map struct {
 
 	mu       sync.Mutex         // guards everything below
 	epoch    uint64             // counts changes of value
+	moves    uint64             // counts those of weight
 	reports  map[string]*report // by reporter: what was published
 	root     uint64             // sum of the reports' hashes
 	gone     map[string]Version // forgotten hosts: what is not newer does not count
@@ -103,6 +104,9 @@ type report struct {
 	chain []*batch // by version, the first one full; never empty
 	bytes int      // of their raw forms
 	rows  int      // entries in them
+	// newest is the newest entry of the chain about each peer. Every probe and every plan asks for pairs, and chains grow to
+	// maxChain batches; so it is kept, some 50 bytes an entry, and not searched for.
+	newest map[peer]*entry
 }
 
 func newReport(name string) *report {
@@ -120,15 +124,22 @@ func (r *report) hash() uint64 {
 	return h ^ h>>31
 }
 
-// find returns the newest entry about p, or nil. Chains are short.
-func (r *report) find(p peer) *entry {
-	for _, b := range slices.Backward(r.chain) {
-		if e := b.find(p); e != nil {
-			return e
-		}
+// append adds b to the chain, or begins it anew with one that is full.
+func (r *report) append(b *batch) {
+	if b.full() {
+		r.chain, r.bytes, r.rows = nil, 0, 0
+		r.newest = make(map[peer]*entry, len(b.entries))
 	}
-	return nil
+	r.chain = append(r.chain, b)
+	r.bytes += len(b.raw)
+	r.rows += len(b.entries)
+	for i := range b.entries {
+		r.newest[b.entries[i].peer] = &b.entries[i]
+	}
 }
+
+// find returns the newest entry about p, or nil.
+func (r *report) find(p peer) *entry { return r.newest[p] }
 
 // NewMap returns an empty map. It returns an error that quotes a wrong value of cfg.
 func NewMap(cfg MapConfig) (*Map, error) {
@@ -307,6 +318,14 @@ func (m *Map) Epoch() uint64 {
 	return m.epoch
 }
 
+// Moves counts the changes of weight since the start, of those that [Map.Epoch] counts: something is known for the first time or no more, or a
+// value has moved by more than noise, as for [Map.Publish]. In a grid at rest the epoch changes every second or two, and this does not.
+func (m *Map) Moves() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.moves
+}
+
 // Reporters returns the hosts whose reports the map holds, by name.
 func (m *Map) Reporters() []string {
 	m.mu.Lock()
@@ -349,10 +368,16 @@ func (m *Map) Forget(now time.Time, names ...string) {
 			m.epoch++
 			m.gone[name] = floor
 			m.own.floor = max(m.own.floor, floor)
-			m.suspects.stale = true
+			m.moved()
 		}
 	}
 	m.forgetGone()
+}
+
+// moved counts a change of weight.
+func (m *Map) moved() {
+	m.moves++
+	m.suspects.stale = true
 }
 
 // forgetGone bounds the memory of forgotten hosts, oldest first.

@@ -143,6 +143,19 @@ func believe(sender, receiver Estimate, senderSuspect, receiverSuspect bool, now
 
 // join makes one belief of two honest reports.
 func join(sender, receiver Estimate) Estimate {
+	switch { // as for most pairs: receivers report where they object
+	case receiver.Known == 0 && sender.Known == 0:
+		return Estimate{}
+	case receiver.Known == 0:
+		return sender.clean()
+	case sender.Known == 0:
+		return receiver.clean()
+	}
+	return joinBoth(sender, receiver)
+}
+
+// joinBoth is join of two reports that both say something; it is true of any two.
+func joinBoth(sender, receiver Estimate) Estimate {
 	return prefer(receiver, sender, receiverFields).overlay(prefer(sender, receiver, senderFields))
 }
 

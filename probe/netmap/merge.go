@@ -151,7 +151,7 @@ func (m *Map) admit(b *batch, now time.Time) (bool, error) {
 
 // link adds b, which follows, and reports whether it holds news of weight.
 func (m *Map) link(b *batch) (weighty bool) {
-	changed := false
+	changed, withdrawn := false, false
 	for i := range b.entries {
 		e := &b.entries[i]
 		if known := m.reports[e.name]; known != nil {
@@ -173,16 +173,15 @@ func (m *Map) link(b *batch) (weighty bool) {
 	}
 	if b.full() {
 		// What it does not repeat is withdrawn.
-		m.each(b.reporter, func(e *entry) { changed = changed || b.find(e.peer) == nil })
-		r.chain, r.bytes, r.rows = nil, 0, 0
+		m.each(b.reporter, func(e *entry) { withdrawn = withdrawn || b.find(e.peer) == nil })
 	}
-	r.chain = append(r.chain, b)
-	r.bytes += len(b.raw)
-	r.rows += len(b.entries)
+	r.append(b)
 	m.root += r.hash()
-	if changed {
+	if changed || withdrawn {
 		m.epoch++
-		m.suspects.stale = true
+	}
+	if weighty || withdrawn {
+		m.moved()
 	}
 	return weighty
 }

@@ -208,6 +208,20 @@ func TestChainsStayShort(t *testing.T) {
 		}
 		pull(t, b, a, now)
 		r := b.reports["a"]
+		for _, held := range r.chain {
+			for k := range held.entries {
+				p := held.entries[k].peer
+				var newest *entry
+				for _, x := range r.chain {
+					if e := x.find(p); e != nil {
+						newest = e
+					}
+				}
+				if r.find(p) != newest {
+					t.Fatalf("after %d: the newest entry about %v is not what is found", i, p)
+				}
+			}
+		}
 		most = max(most, len(r.chain))
 		if len(r.chain) > maxChain || r.rows > maxChainRows || r.bytes > 5*len(r.chain[0].raw)+2000 {
 			t.Fatalf("after %d: %d batches of %d entries in %d bytes, the full one has %d", i, len(r.chain), r.rows, r.bytes, len(r.chain[0].raw))

@@ -47,7 +47,9 @@ func (m *Map) setOwn(in *entry) {
 	in.turn = before.turning(in.est)
 	if before == nil || !before.same(in) {
 		m.epoch++
-		m.suspects.stale = true
+		if before == nil || in.kind != overhead && material(before.est, in.est) {
+			m.moved()
+		}
 	}
 	if m.own.entries[in.peer] == nil && len(m.own.entries) >= maxRow {
 		delete(m.own.entries, oldest(m.own.entries))
@@ -145,7 +147,7 @@ func (m *Map) unsaid() (weighty, rest []entry, first bool) {
 			before = said.find(e.peer)
 		}
 		switch {
-		case before == nil || e.kind != overhead && (before.version <= m.gone[e.name] || material(before.est, e.est)):
+		case m.outweighs(e, before):
 			weighty = append(weighty, *e)
 			moved = moved || before != nil && !more(before.est, e.est)
 		case !before.same(e) || !before.est.Measured.Equal(e.est.Measured):
@@ -158,20 +160,45 @@ func (m *Map) unsaid() (weighty, rest []entry, first bool) {
 	return weighty, rest, len(weighty) > 0 && !moved
 }
 
+// outweighs reports whether e is news of weight to who knows before, which may be nil.
+func (m *Map) outweighs(e, before *entry) bool {
+	return before == nil || e.kind != overhead && (before.version <= m.gone[e.name] || material(before.est, e.est))
+}
+
+// Weighty reports whether what Self has measured of from→to is news of weight that [Map.Publish] is to tell the others. What only
+// confirms is told in its time, and nobody need be woken for it.
+func (m *Map) Weighty(from, to string) bool {
+	key, err := keyOf(m.cfg.Self, from, to)
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, said := m.own.entries[key], m.reports[m.cfg.Self]
+	if e == nil || said == nil {
+		return e != nil
+	}
+	return m.outweighs(e, said.find(key))
+}
+
 // more reports whether b knows something that a does not, and lacks nothing that a knows.
 func more(a, b Estimate) bool {
 	return b.Known&^a.Known&^(FieldVariation|FieldLine) != 0 && a.Known&^b.Known&^(FieldVariation|FieldLine) == 0
 }
 
 // material reports whether b is news of weight to who knows a: something is known for the
-// first time or no more, a rate or a delay has moved by more than a tenth (a rate that
+// first time or no more (but for a loss of nothing), a rate or a delay has moved by more than a tenth (a rate that
 // spreads wider: by more than its spread, up to 30 %), loss by half.
 func material(a, b Estimate) bool {
 	moved := func(x, y, share, least float64) bool {
 		return math.Abs(x-y) > max(share*x, least)
 	}
 	share := min(max(0.1, a.Spread, b.Spread), 0.3)
-	return (a.Known^b.Known)&^(FieldVariation|FieldLine) != 0 ||
+	known := (a.Known ^ b.Known) &^ (FieldVariation | FieldLine)
+	if a.Loss == b.Loss {
+		known &^= FieldLoss // of 400 packets none was lost, as was thought
+	}
+	return known != 0 ||
 		moved(float64(a.Bandwidth), float64(b.Bandwidth), share, 0) ||
 		moved(float64(a.Capacity), float64(b.Capacity), share, 0) ||
 		moved(a.Latency.Seconds(), b.Latency.Seconds(), 0.1, 500e-6) ||

@@ -163,7 +163,7 @@ func findSuspects(all []contradiction) []Suspect {
 
 // suspicion keeps the suspects between two looks.
 type suspicion struct {
-	stale bool // a value has changed since
+	stale bool // a value of weight has changed since
 	at    time.Time
 	list  []Suspect
 	slow  map[string]time.Time // since when a host's latencies contradict those of others

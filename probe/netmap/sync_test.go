@@ -272,6 +272,42 @@ func TestMaterial(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
+	unlost, none, some := bandwidthOf(10, t0), bandwidthOf(10, t0), bandwidthOf(10, t0)
+	none.Known, some.Known = none.Known|FieldLoss, some.Known|FieldLoss
+	none.LossOf, some.LossOf, some.Loss = 400, 4000, 0.001
+	if material(unlost, none) || !material(unlost, some) || !material(some, unlost) {
+		t.Error("a loss that is known for the first time, or no more, is news of weight if something is lost, and else not")
+	}
+}
+
+// Who is to tell others at once is woken, and who has nothing but confirmations is not.
+func TestWeighty(t *testing.T) {
+	m := newMap(t, "a")
+	set := func(mbps float64, now time.Time) {
+		t.Helper()
+		if err := m.Set("a", "b", bandwidthOf(mbps, now), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(10, t0)
+	if !m.Weighty("a", "b") {
+		t.Error("the first measurement is no news of weight")
+	}
+	if _, err := m.Publish(t0.Add(time.Second), false); err != nil {
+		t.Fatal(err)
+	}
+	moves, epoch := m.Moves(), m.Epoch()
+	set(10.1, t0.Add(2*time.Second))
+	if m.Weighty("a", "b") || m.Moves() != moves || m.Epoch() == epoch {
+		t.Errorf("1 %% more is news of weight: %d moves, were %d", m.Moves(), moves)
+	}
+	set(20, t0.Add(3*time.Second))
+	if !m.Weighty("a", "b") || m.Moves() != moves+1 {
+		t.Errorf("twice as much is no news of weight: %d moves, were %d", m.Moves(), moves)
+	}
+	if m.Weighty("b", "c") || m.Weighty("b", "a") {
+		t.Error("what this host has not measured is news of it")
+	}
 }
 
 func TestMalformedMessages(t *testing.T) {
