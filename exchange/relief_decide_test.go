@@ -35,6 +35,30 @@ func watchedRun(t *testing.T, seed uint64, rate *netmap.BytesPerSec) (x *run, lo
 	}
 }
 
+// TestMapIsAskedUnlocked: each look asks the map, which may take a second to answer on a busy machine. No lane waits for that.
+func TestMapIsAskedUnlocked(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		rate := netmap.BytesPerSec(1e6)
+		x, look := watchedRun(t, 46, &rate)
+		defer func() { x.cancel(nil); x.writers.Wait() }()
+		look()
+		asked := 0
+		path := x.eng.cfg.Path
+		x.eng.cfg.Path = func(host string) Path {
+			asked++
+			if !x.mu.TryLock() {
+				t.Error("the map is asked under the run's lock")
+				return path(host)
+			}
+			defer x.mu.Unlock()
+			return path(host)
+		}
+		if look(); asked == 0 {
+			t.Error("nobody asked the map")
+		}
+	})
+}
+
 // TestTold: what the plan stands on is what rates are compared with, also when the map has learnt of the fall; and the map's word
 // alone is a reason to look.
 func TestTold(t *testing.T) {
