@@ -33,6 +33,9 @@
 // Two members that cannot reach each other have streams by way of a third one ([Endpoint.OpenVia], via.go), which splices two of
 // its own and can neither read nor change what passes: TLS runs inside, from end to end.
 //
+// A socket of the kernel's is read and written past the runtime's entry for calls that may block (udp.go): that entry costs a host
+// that sleeps between packets more than the packets do.
+//
 // What a stranger can make an endpoint hold is bounded: handshakes in progress, joins
 // at once, and the receive windows of those; what a member can is bounded by
 // connections a member, streams a connection and the endpoint's window budget; TCP connections are counted likewise, and what they hold is the
