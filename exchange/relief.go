@@ -108,6 +108,7 @@ func (x *run) watch(now time.Time, told map[string]Path) {
 		}
 		w.peers = append(w.peers, p)
 	})
+	home := x.eng.cfg.Site(x.part.Hosts[x.part.Self])
 	for _, w := range x.ways {
 		var got int64
 		busy := false
@@ -127,7 +128,7 @@ func (x *run) watch(now time.Time, told map[string]Path) {
 		if !slow && !w.asking {
 			w.fell = time.Time{} // what was seen long ago does not bear out what is seen next
 		}
-		if w.asking || now.Before(w.rest) || !lent && !slow {
+		if w.asking || now.Before(w.rest) || !lent && !slow || w.site == home { // other sites do not carry what goes within this one
 			continue
 		}
 		w.asking = true

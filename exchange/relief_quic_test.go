@@ -38,6 +38,7 @@ type world struct {
 	snap *netmap.Snapshot
 	net  *plan.Network
 	tree *pools.Tree
+	one  bool // the agents take all hosts to be of one site
 }
 
 func newWorld(t testing.TB, text string) *world {
@@ -87,6 +88,9 @@ func (w *world) run(t *testing.T, p *plan.Plan, seed uint64, events ...event) (s
 	for h := range w.snap.N() {
 		index[w.snap.Host(h).Name], site[w.snap.Host(h).Name] = h, w.snap.Host(h).Site
 		mates[w.snap.Host(h).Site]++
+		if w.one {
+			site[w.snap.Host(h).Name] = "all"
+		}
 	}
 	overGridnet(t, cfg, 0, func(t *testing.T, n *gridnet.Network, g *quicGrid) {
 		for _, e := range events {
@@ -107,7 +111,7 @@ func (w *world) run(t *testing.T, p *plan.Plan, seed uint64, events ...event) (s
 			if 2*e.Latency < 2*time.Millisecond {
 				return Path{}
 			}
-			return Path{RTT: 2 * e.Latency, Rate: e.Bandwidth, Flows: mates[site[self]]}
+			return Path{RTT: 2 * e.Latency, Rate: e.Bandwidth, Flows: mates[w.snap.Host(index[self]).Site]}
 		}
 		if os.Getenv("RELIEF_LOG") != "" {
 			c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -180,6 +184,23 @@ func TestRelief(t *testing.T) {
 		if sum.twice > max(sum.Given/4, 128<<10) { // 89 kB seen once where 124 kB went by way of others in the last second
 			t.Errorf("falls %s: %d bytes came twice", tc.name, sum.twice)
 		}
+	}
+}
+
+// TestFallInASite: links inside a site fall while data cross them. Nobody outside can help, and no host is asked for the way to itself,
+// which ends the exchange.
+func TestFallInASite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes: minutes under the race detector")
+	}
+	w := newWorld(t, threeSites)
+	w.one = true
+	stats, took := w.run(t, w.allgather(t, 400<<10), 1, falls("UK", "UT", 2*time.Second, 4), falls("NTH", "UT", 2*time.Second, 4))
+	if took < 10*time.Second {
+		t.Errorf("took %v: nothing fell", took)
+	}
+	if sum := totals(stats); sum.Replanned+int(sum.Given) > 0 {
+		t.Errorf("something was given away: %+v", sum)
 	}
 }
 
