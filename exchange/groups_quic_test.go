@@ -128,7 +128,7 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// TestGroupsAlltoall is TestGroups of alltoalls: 1.36 to 1.74 times the bound; it was 1.76 at best with windows of each exchange alone.
+// TestGroupsAlltoall is TestGroups of alltoalls: 1.36 to 1.74 times the bound; it was 1.76 with windows of each exchange alone.
 func TestGroupsAlltoall(t *testing.T) {
 	const groups, size = 12, 2 << 10
 	overTwoSites(t, func(t *testing.T, w *world, g *quicGrid, _ func() int) []seen {

@@ -69,6 +69,7 @@ type tcpConn struct {
 
 // newTCPConn owns raw from now on. conf is made a TLS client's, if dialed, or a server's.
 func (e *Endpoint) newTCPConn(raw net.Conn, conf *tls.Config, dialed bool) *tcpConn {
+	raw = fastTCP(raw)
 	c := &tcpConn{e: e, raw: raw, dialed: dialed, ready: make(chan *TCPStream, 1)}
 	if dialed {
 		c.tls = tls.Client(raw, conf)

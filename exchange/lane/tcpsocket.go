@@ -76,16 +76,12 @@ func HasCongestionControl(name string) bool {
 
 // tcpInfo asks the kernel about c.
 func tcpInfo(c net.Conn) (st quic.ConnectionStats) {
-	t, ok := c.(*net.TCPConn)
+	t, ok := c.(*rawTCP)
 	if !ok {
 		return st
 	}
-	raw, err := t.SyscallConn()
-	if err != nil {
-		return st
-	}
-	var i *unix.TCPInfo
-	if raw.Control(func(fd uintptr) { i, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }) != nil || err != nil {
+	i, ok := t.info()
+	if !ok {
 		return st
 	}
 	micro := func(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,0 +1,129 @@
+package lane
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A rawTCP is a TCP connection whose calls to the kernel, like those of a [batchUDP], do not wake the Go runtime's
+// monitor thread: they cannot block, as the socket is the poller's (BenchmarkTCPSwitches).
+type rawTCP struct {
+	*net.TCPConn
+	raw     syscall.RawConn
+	in, out direction
+}
+
+// A direction is what one call, of reading or of writing, needs.
+type direction struct {
+	mu    sync.Mutex // held during a call
+	left  []byte     // what is to be filled, or sent
+	n     int        // bytes of it that were
+	errno unix.Errno
+	ready func(fd uintptr) bool
+}
+
+// fastTCP returns c with cheaper calls where it is a socket of the kernel's, else c itself.
+func fastTCP(c net.Conn) net.Conn {
+	t, ok := c.(*net.TCPConn)
+	if !ok {
+		return c
+	}
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return c
+	}
+	f := &rawTCP{TCPConn: t, raw: raw}
+	f.in.ready, f.out.ready = f.in.receive, f.out.send
+	return f
+}
+
+// Read is [net.Conn]'s.
+func (c *rawTCP) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	t := &c.in
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left, t.n, t.errno = p, 0, 0
+	err := c.raw.Read(t.ready)
+	t.left = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case t.errno != 0:
+		return 0, c.failed("read", "recvfrom", t.errno)
+	case t.n == 0:
+		return 0, io.EOF
+	}
+	return t.n, nil
+}
+
+// receive is one call of recvfrom; false: nothing is there yet.
+func (t *direction) receive(fd uintptr) bool {
+	n, errno := call(unix.SYS_RECVFROM, fd, t.left, 0)
+	t.n, t.errno = n, errno
+	return errno != unix.EAGAIN
+}
+
+// Write is [net.Conn]'s.
+func (c *rawTCP) Write(p []byte) (int, error) {
+	t := &c.out
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left, t.n, t.errno = p, 0, 0
+	err := c.raw.Write(t.ready)
+	t.left = nil
+	if err == nil && t.errno != 0 {
+		err = c.failed("write", "sendto", t.errno)
+	}
+	return t.n, err
+}
+
+// send sends what the socket has room for; false: not yet all.
+func (t *direction) send(fd uintptr) bool {
+	for len(t.left) > 0 {
+		n, errno := call(unix.SYS_SENDTO, fd, t.left, unix.MSG_NOSIGNAL)
+		if errno != 0 {
+			t.errno = errno
+			return errno != unix.EAGAIN
+		}
+		t.left, t.n = t.left[n:], t.n+n
+	}
+	t.errno = 0
+	return true
+}
+
+// call has the kernel fill or send p.
+func call(trap, fd uintptr, p []byte, flags uintptr) (int, unix.Errno) {
+	for {
+		n, _, errno := unix.RawSyscall6(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+			continue
+		}
+		return 0, errno
+	}
+}
+
+func (c *rawTCP) failed(op, call string, errno unix.Errno) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(call, errno)}
+}
+
+// info asks the kernel about the connection.
+func (c *rawTCP) info() (i unix.TCPInfo, ok bool) {
+	err := c.raw.Control(func(fd uintptr) {
+		size := uint32(unsafe.Sizeof(i))
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&i)), uintptr(unsafe.Pointer(&size)), 0)
+		ok = errno == 0
+	})
+	return i, err == nil && ok
+}

@@ -1,0 +1,151 @@
+package lane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// tcpPair returns both ends of a connection over loopback: one of the Go library's and one with fast calls.
+func tcpPair(t testing.TB) (plain *net.TCPConn, fast *rawTCP) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := new(net.Dialer).DialContext(context.Background(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	fast, ok := fastTCP(other).(*rawTCP)
+	if !ok {
+		t.Fatal("a connection of the kernel's stayed as it was")
+	}
+	return c.(*net.TCPConn), fast
+}
+
+// Megabytes that no socket's buffers hold go both ways at once, in pieces of random sizes.
+func TestTCPCallsCarry(t *testing.T) {
+	plain, fast := tcpPair(t)
+	rng := rand.New(rand.NewPCG(1, 62))
+	data := make([]byte, 20<<20)
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	said := make(chan error, 2)
+	say := func(c interface {
+		io.Writer
+		CloseWrite() error
+	}, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 63))
+		for left := data; len(left) > 0; {
+			n := min(1+rng.IntN(1<<rng.IntN(24)), len(left))
+			if k, err := c.Write(left[:n]); err != nil || k != n {
+				said <- errors.Join(err, io.ErrShortWrite)
+				return
+			}
+			left = left[n:]
+		}
+		said <- c.CloseWrite()
+	}
+	go say(plain, 1)
+	go say(fast, 2)
+	back := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(plain)
+		back <- b
+	}()
+	got, err := io.ReadAll(struct{ io.Reader }{fast})
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %d bytes of %d, err %v", len(got), len(data), err)
+	}
+	if b := <-back; !bytes.Equal(b, data) {
+		t.Errorf("the other end read %d bytes of %d", len(b), len(data))
+	}
+	for range 2 {
+		if err := <-said; err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := fast.Read(nil); n != 0 || err != nil {
+		t.Errorf("read nothing: %d, %v", n, err)
+	}
+	if i, ok := fast.info(); !ok || i.Bytes_received < uint64(len(data)) {
+		t.Errorf("the kernel says that %d bytes came, %v", i.Bytes_received, ok)
+	}
+}
+
+// Deadlines, the other end's death and this end's Close say what those of the library say.
+func TestTCPCallsFail(t *testing.T) {
+	plain, fast := tcpPair(t)
+	fast.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+	if n, err := fast.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d, %v, want a deadline", n, err)
+	}
+	var timeout net.Error
+	fast.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	n, err := fast.Write(make([]byte, 64<<20))
+	if !errors.As(err, &timeout) || !timeout.Timeout() || n <= 0 || n >= 64<<20 {
+		t.Errorf("wrote %d bytes to who does not read, %v", n, err)
+	}
+	fast.SetDeadline(time.Time{})
+	plain.SetLinger(0)
+	plain.Close() // resets
+	if _, err := fast.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("read %v, want a reset", err)
+	}
+	if _, err := fast.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("wrote to who has reset: %v", err)
+	}
+	_, fast = tcpPair(t)
+	time.AfterFunc(10*time.Millisecond, func() { fast.Close() })
+	if _, err := fast.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read %v, want that it is closed", err)
+	}
+	if _, err := fast.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("wrote to what is closed: %v", err)
+	}
+	if other := net.Conn(struct{ net.Conn }{fast}); fastTCP(other) != other {
+		t.Error("who knows what that is")
+	}
+}
+
+// BenchmarkTCPSwitches is [BenchmarkUDPSwitches] for a word and an answer over TCP.
+func BenchmarkTCPSwitches(b *testing.B) {
+	for _, way := range []string{"library", "fast"} {
+		b.Run(way, func(b *testing.B) {
+			plain, fast := tcpPair(b)
+			var near, far net.Conn = plain, fast.TCPConn
+			if way == "fast" {
+				near, far = fastTCP(plain), fast
+			}
+			word, buf := make([]byte, 1200), make([]byte, 1500)
+			b.ReportAllocs()
+			before := switchesBetween()
+			for b.Loop() {
+				time.Sleep(time.Millisecond)
+				if _, err := near.Write(word); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := far.Read(buf); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(switchesBetween()-before)/float64(b.N), "switches/word")
+		})
+	}
+}
