@@ -4,9 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/gridagent/gridagent/agent"
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/internal/beat"
+	"github.com/gridagent/gridagent/internal/processors"
 )
 
 // agentSettings are what gridagent join has read from flags and folder.
@@ -45,5 +48,10 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 	if err != nil {
 		return err
 	}
+	var governor sync.WaitGroup
+	defer governor.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	governor.Go(func() { processors.Govern(ctx, beat.Of(s.identity.Settings.Host), s.log) })
 	return daemon.Run(ctx)
 }

@@ -22,11 +22,11 @@ import (
 // A connection that closes without a mark has broken: TLS's own goodbye (close_notify) is
 // not used, since after it nothing more can be written.
 const (
-	markEnd   = 0         // the stream is complete
-	markReset = 1<<32 - 1 // the writer has given up
-	maxUnit   = 1<<31 - 1 // bytes
-	unitHead  = 4         // bytes of a length or a mark
-	gathered  = 1 << 10   // units up to this are one record; the head of a larger one is its own
+	markEnd   = 0                 // the stream is complete
+	markReset = 1<<32 - 1         // the writer has given up
+	maxUnit   = 1<<31 - 1         // bytes
+	unitHead  = 4                 // bytes of a length or a mark
+	gathered  = 16<<10 - unitHead // units up to this are one record; the head of a larger one is its own
 )
 
 const (
@@ -145,8 +145,9 @@ func noEnd(err error) error {
 }
 
 // write writes one unit of head and body, which are not both empty, and leaves nothing in
-// buffers of ours. Each record of crypto/tls is a system call of its own; to gather them first
-// saves nothing (measured with 64 and 128 KiB: what the calls cost less, the copy costs more).
+// buffers of ours. Each record of crypto/tls is a system call of its own, and often wakes the peer: what fits in
+// one record is one. To gather several saves nothing (measured with 64 and 128 KiB: what the calls cost less, the copy
+// costs more).
 func (c *tcpConn) write(head, body []byte) error {
 	if c.broken {
 		return net.ErrClosed
