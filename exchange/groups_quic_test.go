@@ -24,20 +24,21 @@ wan:
   - {from: UK, to: NTH, bandwidth: 4.75Mbps, latency: 76ms, both: true}
 `
 
-// A seen is what was measured, beside the most that it may be.
+// A seen is what was measured in one world, beside the most that it may be.
 type seen struct {
 	what      string
 	got, most float64
+	every     bool // in every world; else in the median of them
 }
 
-// overTwoSites calls f in three worlds: engines of [twoSites] that know its map and have open lanes. lost returns how many packets links have
-// lost. Of each measure that f returns the median is judged: which goroutine of one instant runs first is the scheduler's to say, and one world in
+// overTwoSites calls f in five worlds: engines of [twoSites] that know its map and have open lanes. lost returns how many packets links have
+// lost. Of times the median is judged: which goroutine of one instant runs first is the scheduler's to say, and one world in
 // twelve takes a fifth longer than most.
 func overTwoSites(t *testing.T, f func(t *testing.T, w *world, g *quicGrid, lost func() int) []seen) {
 	if gridtest.Race {
 		t.Skip("megabytes: run without the race detector, which multiplies its CPU time by ten")
 	}
-	var worlds [3][]seen
+	var worlds [5][]seen
 	for i := range worlds {
 		inTwoSites(t, func(t *testing.T, w *world, g *quicGrid, lost func() int) { worlds[i] = f(t, w, g, lost) })
 		if t.Failed() {
@@ -45,11 +46,18 @@ func overTwoSites(t *testing.T, f func(t *testing.T, w *world, g *quicGrid, lost
 		}
 	}
 	for k, m := range worlds[0] {
-		all := []float64{m.got, worlds[1][k].got, worlds[2][k].got}
+		var all []float64
+		for _, w := range worlds {
+			all = append(all, w[k].got)
+		}
 		slices.Sort(all)
 		t.Logf("%s: %.2f", m.what, all)
-		if all[1] > m.most {
-			t.Errorf("%s: %.2f in three worlds, want at most %.2f", m.what, all, m.most)
+		got := all[len(all)/2]
+		if m.every {
+			got = all[len(all)-1]
+		}
+		if got > m.most {
+			t.Errorf("%s: %.2f in the worlds; %.2f counts, want at most %.2f", m.what, all, got, m.most)
 		}
 	}
 }
@@ -124,11 +132,11 @@ func TestGroups(t *testing.T) {
 		}
 		before := lost()
 		took := together(t, g, jobsOf(t, 1, w.allgather(t, size), groups))
-		return append(atOnce(took, bound.Seconds, 1.4, 1.5), seen{"packets lost", float64(lost() - before), 700}) // 1.17 to 1.46 in 100 worlds
+		return append(atOnce(took, bound.Seconds, 1.4, 1.5), seen{"packets lost", float64(lost() - before), 700, true}) // 1.17 to 1.46
 	})
 }
 
-// TestGroupsAlltoall is TestGroups of alltoalls: 1.36 to 1.74 times the bound; it was 1.76 with windows of each exchange alone.
+// TestGroupsAlltoall is TestGroups of alltoalls: 1.36 to 1.94 times the bound, 1.5 in the mean; it was 1.76 with windows of each exchange alone.
 func TestGroupsAlltoall(t *testing.T) {
 	const groups, size = 12, 2 << 10
 	overTwoSites(t, func(t *testing.T, w *world, g *quicGrid, _ func() int) []seen {
@@ -136,14 +144,14 @@ func TestGroupsAlltoall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return atOnce(together(t, g, jobsOf(t, 2, w.alltoall(t, size), groups)), bounds.Relayed.Seconds, 1.75, 1.5)
+		return atOnce(together(t, g, jobsOf(t, 2, w.alltoall(t, size), groups)), bounds.Relayed.Seconds, 1.7, 1.5)
 	})
 }
 
 // atOnce returns what exchanges took that began at once: all of them at most most times the bound, and the slowest unfair times the fastest.
 func atOnce(took []time.Duration, bound, most, unfair float64) []seen {
 	first, last := slices.Min(took).Seconds(), slices.Max(took).Seconds()
-	return []seen{{"time of all / bound of their sum", last / bound, most}, {"slowest / fastest", last / first, unfair}}
+	return []seen{{"time of all / bound of their sum", last / bound, most, false}, {"slowest / fastest", last / first, unfair, true}}
 }
 
 // TestGroupsOfSizes: small exchanges beside a large one that was there before take about as long as they do with more of their own
@@ -161,7 +169,7 @@ func TestGroupsOfSizes(t *testing.T) {
 		took := together(t, g, jobsOf(t, 5, p, small))
 		beside := slices.Max(took)
 		wg.Wait()
-		return []seen{{"small ones beside a large one / beside one of their own", beside.Seconds() / alone.Seconds(), 1.75}} // 1.1 to 1.9
+		return []seen{{"small ones beside a large one / beside one of their own", beside.Seconds() / alone.Seconds(), 1.7, false}} // 1.1 to 1.9
 	})
 }
 

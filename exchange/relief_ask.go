@@ -115,7 +115,7 @@ func (x *run) together(to int) stand {
 	home := site(x.part.Hosts[x.part.Self])
 	var mates []int
 	for h, name := range x.part.Hosts {
-		if h != x.part.Self && h != to && len(mates) < maxAsked && site(name) == home { // to may be: maps differ for a time
+		if h != x.part.Self && h != to && len(mates) < maxAsked && site(name) == home { // where to is, if labels have changed, nobody is asked for the way to itself
 			mates = append(mates, h)
 		}
 	}

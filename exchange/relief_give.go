@@ -70,7 +70,7 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Durat
 					say = append(say, l.frame)
 				}
 			}
-			if len(say) == 0 || h == w.host {
+			if len(say) == 0 || h == w.host { // nobody is asked for the way to itself
 				continue
 			}
 			offers.Go(func() {

@@ -190,9 +190,6 @@ func TestRelief(t *testing.T) {
 // TestFallInASite: links inside a site fall while data cross them. Nobody outside can help, and no host is asked for the way to itself,
 // which ends the exchange.
 func TestFallInASite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("megabytes: minutes under the race detector")
-	}
 	w := newWorld(t, threeSites)
 	w.one = true
 	stats, took := w.run(t, w.allgather(t, 400<<10), 1, falls("UK", "UT", 2*time.Second, 4), falls("NTH", "UT", 2*time.Second, 4))

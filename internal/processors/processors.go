@@ -2,7 +2,7 @@
 //
 // A goroutine that becomes ready while a processor of the Go runtime idles wakes a thread to look for work, which mostly comes too late and
 // sleeps again. Where the machine idles, that costs nobody anything and is the quickest. Where many agents share a machine, as in a lab,
-// these switches are a quarter of what they take of it (docs/design/lanes.md, "What a packet costs").
+// these switches are a sixth to a third of what they take of it (docs/design/lanes.md, "What a packet costs").
 package processors
 
 import (
