@@ -79,6 +79,13 @@ func TestThreeAgents(t *testing.T) {
 	if snap.N() != 3 || snap.Host(0).Name != "a" || snap.Host(0).Site != "X" || snap.Host(2).Site != "Y" {
 		t.Errorf("map of b: %d hosts, first %v", snap.N(), snap.Host(0))
 	}
+	eventually(t, 10*time.Second, "tree of b", func() error { // it follows the map within a moment
+		p, err := api.Pools(ctx, connect.NewRequest(&apiv1.PoolsRequest{}))
+		if err == nil && !strings.Contains(p.Msg.Rendered, "3 hosts") {
+			err = errors.New(p.Msg.Rendered)
+		}
+		return err
+	})
 	for _, criterion := range []string{"", "component", "average"} {
 		p, err := api.Pools(ctx, connect.NewRequest(&apiv1.PoolsRequest{Criterion: criterion}))
 		if err != nil {

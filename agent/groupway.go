@@ -20,6 +20,10 @@ import (
 // (exchange/detour.go), and well within the time in which a coordinator wants every host.
 const straightTime = 4 * time.Second
 
+// detourTime is how long others may take to lead to a host from which nothing comes any more, before the straight way is tried: where they do not
+// either, as the only one that could has died, there are seconds left until the host counts as lost.
+const detourTime = 1500 * time.Millisecond
+
 // errNotStraight ends the wait for a straight stream.
 var errNotStraight = fmt.Errorf("no connection within %v", straightTime)
 
@@ -27,15 +31,16 @@ var errNotStraight = fmt.Errorf("no connection within %v", straightTime)
 type groupWays struct {
 	straight func(ctx context.Context, host string) (straightStream, error)
 	by       func(ctx context.Context, via, host string) (group.Stream, error)
-	vias     func(host string) []string // that may carry a stream, the best first
-	broken   func(host string) bool     // the straight way was found broken a short time ago
-	broke    func(host string)          // notes that
+	vias     func(host string) []string         // that may carry a stream, the best first
+	broken   func(host string) bool             // the straight way was found broken a short time ago
+	broke    func(host string, since time.Time) // notes that
 	log      *slog.Logger
 }
 
 // A straightStream is a stream of a connection whose packets are counted. A [lane.Stream] is one.
 type straightStream interface {
 	group.Stream
+	CancelWrite(code quic.StreamErrorCode)
 	Stats() quic.ConnectionStats
 }
 
@@ -70,6 +75,7 @@ func (a *Agent) openGroupWays() *groupWays {
 func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error) {
 	tried := !w.broken(host)
 	if tried {
+		began := time.Now()
 		short, cancel := context.WithTimeoutCause(ctx, straightTime, errNotStraight)
 		s, err := w.straight(short, host)
 		cancel()
@@ -80,7 +86,7 @@ func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error)
 		if ctx.Err() != nil || !errors.Is(err, errNotStraight) && !(errors.As(err, &late) && late.Timeout()) {
 			return nil, err
 		}
-		w.giveUp(host)
+		w.giveUp(host, began)
 	}
 	s, err := w.detour(ctx, host)
 	if err == nil || tried || ctx.Err() != nil {
@@ -96,16 +102,18 @@ func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error)
 // errHeard ends the search for a way that is not wanted any more.
 var errHeard = errors.New("the host was heard again")
 
-// again is [group.Config.Again]: from host nothing comes any more, or nothing arrives there, so the straight way is the last one that is
+// again is [group.Config.Again]: from host nothing has come since then, or nothing arrives there, so the straight way is the last one that is
 // tried. It is not given up before another one leads there: a host that was busy for some seconds answers on both then.
-func (w *groupWays) again(ctx context.Context, host string, wanted func() bool) (group.Stream, error) {
-	s, err := w.detour(ctx, host)
+func (w *groupWays) again(ctx context.Context, host string, since time.Time, wanted func() bool) (group.Stream, error) {
+	short, cancel := context.WithTimeout(ctx, detourTime)
+	defer cancel()
+	s, err := w.detour(short, host)
 	switch {
 	case err == nil && !wanted():
 		s.Abort()
 		return nil, errHeard
 	case err == nil:
-		w.giveUp(host)
+		w.giveUp(host, since)
 		return s, nil
 	case ctx.Err() != nil:
 		return nil, err
@@ -125,12 +133,12 @@ func (w *groupWays) detour(ctx context.Context, host string) (group.Stream, erro
 	return s, nil
 }
 
-// giveUp notes that the straight way to host leads nowhere.
-func (w *groupWays) giveUp(host string) {
+// giveUp notes that the straight way to host leads nowhere, since when nothing came over it.
+func (w *groupWays) giveUp(host string, since time.Time) {
 	if !w.broken(host) {
 		w.log.Info("the way to a host is broken: control streams of groups go by way of others", "peer", host)
 	}
-	w.broke(host)
+	w.broke(host, since)
 }
 
 // An asideStream goes by way of another host.

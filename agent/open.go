@@ -197,9 +197,10 @@ func (a *Agent) openGroups() error {
 				watch.observe(s)
 			}
 		},
-		Site: watch.site,
-		Vias: a.alive,
-		Log:  a.log,
+		Site:      watch.site,
+		Vias:      a.alive,
+		Connected: a.endpoint.Connected,
+		Log:       a.log,
 	})
 	if err != nil {
 		return err

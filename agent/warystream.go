@@ -88,12 +88,16 @@ func (y *waryStream) look() {
 	if y.state = settledState; again {
 		y.state, y.moved = movingState, make(chan struct{})
 	}
+	heard := y.ear.Heard()
 	y.mu.Unlock()
-	y.w.giveUp(y.host)
-	y.straight.Abort()
-	if again {
-		y.move()
+	y.w.giveUp(y.host, heard)
+	if !again {
+		y.straight.Abort()
+		return
 	}
+	y.straight.CancelRead(group.MovedCode)
+	y.straight.CancelWrite(group.MovedCode) // the peer may have heard all, and waits for it to come again
+	y.move()
 }
 
 // move says what was written once more, by way of another host. The straight stream has ended; without another one, so has the stream.

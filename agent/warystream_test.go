@@ -27,6 +27,7 @@ type fakeWay struct {
 	mu       sync.Mutex
 	out      bytes.Buffer
 	closed   bool
+	ends     quic.StreamErrorCode // of CancelWrite
 	deadline time.Time
 	began    time.Time
 	heard    func(since time.Duration) uint64 // packets that have come back; nil: none
@@ -84,6 +85,11 @@ func (f *fakeWay) SetReadDeadline(t time.Time) error {
 
 func (f *fakeWay) Abort()                          { f.once.Do(func() { close(f.gone) }) }
 func (f *fakeWay) CancelRead(quic.StreamErrorCode) { f.Abort() }
+func (f *fakeWay) CancelWrite(code quic.StreamErrorCode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends = code
+}
 
 func (f *fakeWay) ended() bool {
 	select {
@@ -128,7 +134,7 @@ func fakeWays(straight, aside *fakeWay, after time.Duration, err error) *groupWa
 		},
 		vias:   func(string) []string { return []string{"via"} },
 		broken: func(string) bool { return broken },
-		broke:  func(string) { broken = true },
+		broke:  func(string, time.Time) { broken = true },
 		log:    slog.New(slog.DiscardHandler),
 	}
 }
@@ -187,8 +193,8 @@ func TestWaryStreamMoves(t *testing.T) {
 				s.Close()
 			}
 			time.Sleep(8 * time.Second)
-			if !straight.ended() {
-				t.Errorf("seed %d: the straight stream goes on", seed)
+			if !straight.ended() || straight.ends != group.MovedCode {
+				t.Errorf("seed %d: the straight stream goes on, or has ended with %d", seed, straight.ends)
 			}
 			if out, closed := aside.written(); out != want || closed != closes {
 				t.Errorf("seed %d: %q came, closed %v; want %q, %v", seed, out, closed, want, closes)
@@ -300,7 +306,7 @@ func TestGroupWays(t *testing.T) {
 		} {
 			w := fakeWays(straight, aside, 0, tc.aside)
 			if tc.broken {
-				w.broke("b")
+				w.broke("b", time.Now())
 			}
 			w.straight = func(ctx context.Context, _ string) (straightStream, error) {
 				if tc.straight == errNotStraight {
@@ -336,7 +342,7 @@ func TestAgainOnlyIfWanted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			aside := newFakeWay()
 			w := fakeWays(newFakeWay(), aside, time.Second, nil)
-			s, err := w.again(t.Context(), "b", func() bool { return wanted && !w.broken("b") })
+			s, err := w.again(t.Context(), "b", time.Now(), func() bool { return wanted && !w.broken("b") })
 			if (err == nil) != wanted || (s != nil) != wanted || w.broken("b") != wanted || aside.ended() == wanted {
 				t.Errorf("wanted %v: %v, %v; broken %v", wanted, s, err, w.broken("b"))
 			}

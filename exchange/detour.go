@@ -49,6 +49,9 @@ func (e *Ear) Silent(sent, received uint64, now time.Time, rtt time.Duration) bo
 	return e.listen(sent, received, now, silentFor(rtt))
 }
 
+// Heard returns when something came last, as far as Silent was told.
+func (e *Ear) Heard() time.Time { return e.heard }
+
 // silentFor is how long a peer is silent behind a broken way.
 func silentFor(rtt time.Duration) time.Duration { return max(silence, silentTrips*rtt) }
 
@@ -68,6 +71,7 @@ func (e *Ear) listen(sent, received uint64, now time.Time, patience time.Duratio
 // they go by way of another host. It needs x.mu.
 func (x *run) heed(p *peer, now time.Time) {
 	silent, alive := false, false // of those that go straight
+	var heard time.Time           // on the last of them
 	for _, l := range p.outs {
 		m, ok := l.stream.(measured)
 		if !ok {
@@ -78,6 +82,9 @@ func (x *run) heed(p *peer, now time.Time) {
 		dead := l.ear.listen(st.PacketsSent, st.PacketsReceived, now, patience)
 		if l.by == "" {
 			silent, alive = silent || dead, alive || now.Sub(l.ear.heard) < patience
+			if l.ear.heard.After(heard) {
+				heard = l.ear.heard
+			}
 		} else if dead || l.sent > l.got && now.Sub(l.heard) > stalledDetour {
 			x.eng.cfg.Log.Debug("detour leads nowhere", "peer", p.name, "by", l.by, "exchange", x.part.ID)
 			p.by, dead = "", true
@@ -89,7 +96,7 @@ func (x *run) heed(p *peer, now time.Time) {
 	if silent && !alive {
 		x.eng.cfg.Log.Info("the way to a host is broken: data go by way of others", "peer", p.name, "exchange", x.part.ID)
 		p.away = true
-		x.eng.Broke(p.name)
+		x.eng.Broke(p.name, heard)
 	}
 }
 
@@ -119,7 +126,7 @@ func (x *run) open(p *peer, n int) (s Stream, by string, err error) {
 	}
 	if err != nil {
 		if p.away = x.adapts() && time.Since(p.failing) >= silence; p.away {
-			x.eng.Broke(p.name)
+			x.eng.Broke(p.name, p.failing)
 		}
 	}
 	return s, "", err
@@ -127,18 +134,20 @@ func (x *run) open(p *peer, n int) (s Stream, by string, err error) {
 
 // A breach is a straight way that was found broken.
 type breach struct {
-	at  time.Time // when this host heard of it last
-	own time.Time // when it found out itself; zero: it was told
+	since time.Time // nothing has come from the host since then
+	at    time.Time // when this host heard of it last
+	own   time.Time // when it found out itself; zero: it was told
 }
 
-// Broke notes that the straight way to a host was found broken, by an exchange or by who else has found out.
-func (e *Engine) Broke(host string) { e.breach(host, true) }
+// Broke notes that the straight way to a host was found broken, by an exchange or by who else has found out: nothing has come
+// over it since then.
+func (e *Engine) Broke(host string, since time.Time) { e.breach(host, since, true) }
 
 // ToldBroken notes that a host says that it cannot reach this one. Who has found out itself a short time ago believes only
 // itself: two hosts that tell each other in turns would else never try the straight way again.
-func (e *Engine) ToldBroken(host string) { e.breach(host, false) }
+func (e *Engine) ToldBroken(host string) { e.breach(host, time.Now().Add(-silence), false) } // it takes that long to find out
 
-func (e *Engine) breach(host string, own bool) {
+func (e *Engine) breach(host string, since time.Time, own bool) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,16 +158,20 @@ func (e *Engine) breach(host string, own bool) {
 	case now.Sub(b.own) < deafFor:
 		return
 	}
-	b.at = now
+	b.at, b.since = now, since
 	if e.broken == nil || len(e.broken) >= maxHosts {
 		e.broken = make(map[string]breach)
 	}
 	e.broken[host] = b
 }
 
-// Broken reports whether the straight way to a host was found broken in the last minute: what begins now does not wait to find
-// that out again.
+// Broken reports whether the straight way to a host was found broken in the last minute, and no connection was made since: what begins now does
+// not wait to find that out again. A host whose agent was killed and started anew is reached at once.
 func (e *Engine) Broken(host string) bool {
+	var whole time.Time
+	if e.cfg.Connected != nil {
+		whole = e.cfg.Connected(host)
+	}
 	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -166,7 +179,7 @@ func (e *Engine) Broken(host string) bool {
 	if ok && now.Sub(b.at) >= deafFor {
 		delete(e.broken, host)
 	}
-	return ok && now.Sub(b.at) < brokenFor
+	return ok && now.Sub(b.at) < brokenFor && !whole.After(b.since)
 }
 
 // vias returns the hosts by way of which p may be reached. Hosts without a part come last.

@@ -59,7 +59,7 @@ func TestBroken(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 5))
 			ends := []*Engine{{}, {}} // each is "x" to the other
 			finds := rng.IntN(2)
-			ends[finds].Broke("x")
+			ends[finds].Broke("x", time.Now())
 			for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(time.Duration(rng.Int64N(int64(20 * time.Second)))) {
 				from := rng.IntN(2)
 				if ends[from].Broken("x") {
@@ -74,6 +74,41 @@ func TestBroken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConnectedIsWhole: a connection that was made after the last that was heard before the breach, or before somebody can have found it, shows
+// that the way is whole: the host was killed, and started again.
+func TestConnectedIsWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made time.Time
+		e := &Engine{cfg: Config{Connected: func(string) time.Time { return made }}}
+		began := time.Now()
+		for _, tt := range []struct {
+			name   string
+			made   time.Duration // when
+			told   bool
+			broken bool
+		}{
+			{"before", 1, false, true},
+			{"between", 7, false, false},
+			{"after", 11, false, false},
+			{"told, connected long before", 5, true, true},
+			{"told, connected a moment before", 8, true, false},
+		} {
+			e.broken, made = nil, time.Time{}
+			time.Sleep(10*time.Second - time.Since(began))
+			if made = began.Add(tt.made * time.Second); tt.told {
+				e.ToldBroken("x")
+			} else {
+				e.Broke("x", began.Add(6*time.Second)) // found after 4 s
+			}
+			time.Sleep(2 * time.Second)
+			if e.Broken("x") != tt.broken {
+				t.Errorf("%s: broken %v", tt.name, !tt.broken)
+			}
+			began = time.Now()
+		}
+	})
 }
 
 // TestVias: those tried first are of different sites, and no host goes by itself or by the one that it wants to reach.

@@ -42,6 +42,9 @@ type Config struct {
 	// [Sample.SiteLanes], and for how many pairs of hosts share a path whose Flows are not
 	// known. It must not block. Nil means that each host stands alone.
 	Site func(host string) string
+	// Connected tells when the last connection with host was made that goes straight, zero if there is none: it shows that the way is whole,
+	// in both directions, whatever was found of a connection before it. It must not block. Nil means that it is not known.
+	Connected func(host string) time.Time
 	// Vias lists hosts of no part that may pass data on to others which this one cannot reach any
 	// more, best first. It must not block. Nil means that only hosts of the exchange do.
 	Vias func() []string

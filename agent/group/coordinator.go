@@ -151,8 +151,11 @@ func (c *coordinator) end() {
 		b.finish()
 	}
 	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
 	delete(c.g.coords, c.id)
-	c.g.mu.Unlock()
+	if c.failed != nil && c.g.over[c.id] == nil { // the member on this host may know better
+		c.g.overLocked(c.id, c.failed)
+	}
 }
 
 func (c *coordinator) attachDeadline() {

@@ -68,13 +68,19 @@ func (e *earlyConns) takeAll() []attached {
 // or keeps it for the coordinator that is not there yet.
 func (g *Groups) attach(id ID, a attached) {
 	g.mu.Lock()
-	co := g.coords[id]
+	co, over := g.coords[id], g.over[id]
 	// Rank 0's agent may learn of the group a moment later than the others.
-	kept := co == nil && !g.closed && g.early.add(id, a)
+	kept := co == nil && over == nil && !g.closed && g.early.add(id, a)
 	g.mu.Unlock()
 	switch {
 	case co != nil:
 		co.attach(a)
+	case over != nil: // the coordinator has gone, and its last words to a member that begins again may be lost
+		if a.c.Send(message{Kind: kindAbort, Failure: over}) == nil {
+			a.c.Close()
+			return
+		}
+		a.c.Abort()
 	case kept:
 		time.AfterFunc(attachTimeout, func() { g.dropEarly(id) })
 	default:

@@ -268,11 +268,14 @@ func (g *Groups) watchDirectory(ctx context.Context, job, at string, c conn) {
 	}
 }
 
-// forgetFailure ends the time in which a rank may still learn that its group has failed.
-func (g *Groups) forgetFailure(id ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.over, id)
+// overLocked keeps why a group has failed, for a time, for those who may still ask.
+func (g *Groups) overLocked(id ID, f *Failure) {
+	g.over[id] = f
+	time.AfterFunc(attachTimeout, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.over, id)
+	})
 }
 
 // enter adds a formed rank to its group's member, which the first local rank creates,

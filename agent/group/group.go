@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -101,9 +102,9 @@ type Config struct {
 	Self string
 	// Open opens a stream of messages to the agent on host.
 	Open func(ctx context.Context, host string) (Stream, error)
-	// Again opens another stream to the agent on host, from whose last one nothing comes any more, best by way of a third host. It asks wanted when
-	// it has one: the host may have spoken meanwhile. Nil: a host that its coordinator cannot reach is lost.
-	Again func(ctx context.Context, host string, wanted func() bool) (Stream, error)
+	// Again opens another stream to the agent on host, from whose last one nothing has come since then, best by way of a third host. It asks wanted
+	// when it has one: the host may have spoken meanwhile. Nil: a host that its coordinator cannot reach is lost.
+	Again func(ctx context.Context, host string, since time.Time, wanted func() bool) (Stream, error)
 	// Members lists the hosts that are believed alive, Self among them.
 	Members func() []string
 	// Plan makes a plan and returns it part by part, in the order of Hosts.
@@ -154,7 +155,7 @@ type Groups struct {
 	claimed  map[claim]*holding  // ranks of this host's clients, from Join to Leave
 	members  map[ID]*member      // groups with ranks on this host
 	coords   map[ID]*coordinator // groups whose rank 0 is on this host
-	over     map[ID]*Failure     // groups that failed before all ranks of this host had entered
+	over     map[ID]*Failure     // groups that failed a short time ago, before all ranks of this host had entered or with their coordinator here
 	early    earlyConns          // empty once closed
 	entered  chan struct{}       // closed, and replaced, when there is a further member
 	awaiting int                 // how many wait for that
@@ -241,13 +242,20 @@ func (g *Groups) Serve(host string, s Stream) {
 		stop() // when this host stops, its coordinator tells the others why, and ends the conn
 		c.heard = g.heard(host)
 		s := g.sessions.accept(host, &m, c)
+		if s == nil {
+			return // who has its session reads on here
+		}
 		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, s.Abort) })()
 		g.attach(m.Group, attached{host, s})
 	case m.Kind == kindResume:
 		stop()
 		if err := g.sessions.resume(host, &m, c); err != nil {
-			g.log.Debug("stream refused", "peer", host, "err", err)
-			c.Abort()
+			g.log.Debug("stream refused", "peer", host, "group", m.Group, "err", err)
+			if !errors.Is(err, errNoSession) || c.Send(message{Kind: kindAbort, Failure: g.epitaph(m.Group)}) != nil {
+				c.Abort()
+				return
+			}
+			c.Close()
 		}
 	case m.Kind == kindPeer:
 		g.servePeer(host, m.Group, c)
@@ -255,6 +263,17 @@ func (g *Groups) Serve(host string, s Stream) {
 		g.log.Warn("stream refused: unknown message", "peer", host, "kind", string(m.Kind))
 		c.Abort()
 	}
+}
+
+// epitaph is what a member hears that asks for a coordinator which is not here. Its last words may have been lost on the way on which the
+// member heard nothing.
+func (g *Groups) epitaph(id ID) *Failure {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f := g.over[id]; f != nil {
+		return f
+	}
+	return &Failure{Kind: RankLost, Rank: 0, Host: g.cfg.Self, Cause: "its agent knows nothing of the group any more"}
 }
 
 // Status describes one group with ranks on this host.

@@ -37,15 +37,16 @@ type fabric struct {
 	stops map[string]func()         // ends the Run of a host
 	tree  func(hosts []string) Tree // nil: none
 
-	age      byte                   // of the map: plans of another age differ
-	stands   byte                   // the age whose plans the planner would make again
-	begun    map[string]int         // hosts that have begun each part
-	fail     func(x Exchange) error // of a run; nil: none does
-	refused  int                    // attempts that hosts turned away
-	ponders  time.Duration          // how long the planner takes
-	foreseen int                    // exchanges that ended well and had begun before the coordinator's word
-	hears    func() uint64          // what counts packets from any host; nil: nothing does
-	dead     time.Duration          // after how long a severed connection is found dead; 0: 6 s
+	age      byte                    // of the map: plans of another age differ
+	stands   byte                    // the age whose plans the planner would make again
+	begun    map[string]int          // hosts that have begun each part
+	fail     func(x Exchange) error  // of a run; nil: none does
+	refused  int                     // attempts that hosts turned away
+	ponders  time.Duration           // how long the planner takes
+	foreseen int                     // exchanges that ended well and had begun before the coordinator's word
+	hears    func() uint64           // what counts packets from any host; nil: nothing does
+	dead     time.Duration           // after how long a severed connection is found dead; 0: 6 s
+	opened   func(a, b *half) Stream // what who opens a stream gets, whose end is a; nil: a
 }
 
 // A meeting gathers the buffers of one exchange until all hosts are there.
@@ -60,15 +61,18 @@ type half struct {
 	to      string
 	aborted *atomic.Bool // either end has
 	abort   func()
-	mute    func() bool // what is written now goes nowhere
-	severed atomic.Bool // that is so for ever, of this stream
-	aside   bool        // it counts as one by way of a third host
+	mute    func() bool    // what is written now goes nowhere
+	severed atomic.Bool    // that is so for ever, of this stream
+	aside   bool           // it counts as one by way of a third host
+	code    *atomic.Uint32 // with which the other end aborted it; 0: as if the connection ended
 }
 
 func (h *half) Read(b []byte) (int, error) {
 	n, err := h.r.Read(b)
 	switch {
 	case err == nil || !h.aborted.Load():
+	case h.code.Load() != 0:
+		err = &quic.StreamError{ErrorCode: quic.StreamErrorCode(h.code.Load()), Remote: true}
 	case h.severed.Load():
 		err = deadConn{io.ErrUnexpectedEOF}
 	default:
@@ -116,7 +120,7 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 		f.hosts[name] = New(Config{
 			Self: name,
 			Open: func(_ context.Context, host string) (Stream, error) { return f.dial(name, host) },
-			Again: func(_ context.Context, host string, wanted func() bool) (Stream, error) {
+			Again: func(_ context.Context, host string, _ time.Time, wanted func() bool) (Stream, error) {
 				s, err := f.connect(name, host, true)
 				if err == nil && !wanted() {
 					s.Abort()
@@ -171,14 +175,14 @@ func (f *fabric) connect(from, to string, aside bool) (Stream, error) {
 	}
 	ar, bw := net.Pipe()
 	br, aw := net.Pipe()
-	aborted := new(atomic.Bool)
+	aborted, code := new(atomic.Bool), new(atomic.Uint32)
 	abort := func() {
 		aborted.Store(true)
 		for _, p := range []net.Conn{ar, aw, br, bw} {
 			p.Close()
 		}
 	}
-	a, b := &half{r: ar, w: aw, to: to, aborted: aborted, abort: abort, aside: aside}, &half{r: br, w: bw, to: from, aborted: aborted, abort: abort, aside: aside}
+	a, b := &half{r: ar, w: aw, to: to, aborted: aborted, abort: abort, aside: aside, code: code}, &half{r: br, w: bw, to: from, aborted: aborted, abort: abort, aside: aside, code: code}
 	for _, h := range []*half{a, b} {
 		h.mute = func() bool {
 			f.mu.Lock()
@@ -189,6 +193,9 @@ func (f *fabric) connect(from, to string, aside bool) (Stream, error) {
 	f.open[from] = append(f.open[from], a)
 	f.open[to] = append(f.open[to], b)
 	go f.hosts[to].Serve(from, b)
+	if f.opened != nil {
+		return f.opened(a, b), nil
+	}
 	return a, nil
 }
 

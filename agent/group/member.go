@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -171,9 +172,11 @@ func (m *member) dial() (conn, error) {
 	c.heard = m.g.heard(m.roster[0])
 	se := newSession(m.id, c)
 	if again := m.g.cfg.Again; again != nil {
-		se.again = func(ctx context.Context, wanted func() bool) (Stream, error) { return again(ctx, m.roster[0], wanted) }
+		se.again = func(ctx context.Context, since time.Time, wanted func() bool) (Stream, error) {
+			return again(ctx, m.roster[0], since, wanted)
+		}
 	}
-	return se, se.Send(message{Kind: kindAttach, Group: m.id})
+	return se, se.Send(message{Kind: kindAttach, Group: m.id, Token: rand.Uint64()})
 }
 
 func (m *member) read(c conn) {
@@ -234,8 +237,7 @@ func (m *member) forget() {
 	delete(m.g.members, m.id)
 	m.mu.Lock()
 	if m.failed != nil && len(m.local) < m.here() { // the others of this host are yet to come
-		m.g.over[m.id] = m.failed
-		time.AfterFunc(attachTimeout, func() { m.g.forgetFailure(m.id) })
+		m.g.overLocked(m.id, m.failed)
 	}
 	m.mu.Unlock()
 	m.g.mu.Unlock()

@@ -41,7 +41,9 @@ type message struct {
 	Limit   time.Duration `json:"limit,omitempty"`   // register: nanoseconds that the rank waits for the others, 0 for ever
 	Waited  time.Duration `json:"waited,omitempty"`  // register: nanoseconds of the rank's time that are over; with Limit what it was given
 
-	Token uint64 `json:"token,omitempty"` // register: of one Join, so that the answer can be had again; 0: it cannot
+	// Token is register's of one Join, so that the answer can be had again, and attach's of one session, so that it can begin
+	// again on another stream; 0: it cannot.
+	Token uint64 `json:"token,omitempty"`
 
 	Seq        uint64          `json:"seq,omitempty"` // the group's operations are numbered from 0
 	Collective plan.Collective `json:"op,omitempty"`
@@ -96,7 +98,7 @@ const (
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 
 	kindResume  kind = "resume"  // member → coordinator, first on a further stream: Group, Got
-	kindResumed kind = "resumed" // coordinator → member, the answer: Got
+	kindResumed kind = "resumed" // coordinator → member, the answer: Got; it is abort where there is no coordinator
 
 	kindPeer  kind = "peer"  // member → member, first: Group
 	kindItems kind = "items" // member → member: Seq, Collective, Root, Part; coordinator → member: and Host
@@ -130,6 +132,16 @@ const (
 
 // errSilent means that the other end is dead or unreachable.
 var errSilent = fmt.Errorf("nothing was heard from it for %v", beatPatience)
+
+// MovedCode is the QUIC application error of a stream whose opener has heard nothing on it, and says all that it has said there once more on
+// another one.
+const MovedCode quic.StreamErrorCode = 2
+
+// hasMoved reports whether err is the end of a stream whose words come on another one.
+func hasMoved(err error) bool {
+	var ended *quic.StreamError
+	return errors.As(err, &ended) && ended.Remote && ended.ErrorCode == MovedCode
+}
 
 // errMoved ends the reading of a stream that another one has replaced.
 var errMoved = errors.New("it goes on over another stream")

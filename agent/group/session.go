@@ -35,12 +35,16 @@ const (
 // answers how many of the member's it has, and each says again what the other has not. So no word is lost, comes twice or out of order: what is still read of a stream
 // that was replaced does not count.
 //
+// A member that has heard nothing yet begins again on another stream: all that it has said comes there once more, attach first. So does the
+// one whose stream is replaced below it (agent/warystream.go). What the coordinator has of that it knows by its count, and it says its
+// own again from the start.
+//
 // An end of before this existed confirms nothing. Then the session stays what its stream is.
 type session struct {
 	group ID
 	heard func() uint64 // see [Config.Heard]; nil: not known
 	// again is [Config.Again], at the member; nil: no other stream can be had.
-	again func(ctx context.Context, wanted func() bool) (Stream, error)
+	again func(ctx context.Context, since time.Time, wanted func() bool) (Stream, error)
 	due   chan struct{}   // holds a token when a beat is wanted before its time
 	ctx   context.Context // ends with the session
 	end   context.CancelFunc
@@ -59,9 +63,14 @@ type session struct {
 	bytes   int           // of kept
 	got     uint64        // words of the other end so far
 	told    uint64        // got, when the other end was told last
+	token   uint64        // of attach, at the coordinator; 0: the member cannot begin again
+	repeats uint64        // so many words that are here come on c once more
 	deaf    bool          // nothing is heard: the next beat says so
 
-	unheard time.Time // of Recv alone: when the other end said first that it hears nothing; zero: it does
+	// Of Recv alone.
+	unheard time.Time // when the other end said first that it hears nothing; zero: it does
+	next    *message  // what has come already; nil: nothing
+	over    *Failure  // what the coordinator's host said in place of going on; nil: nothing
 }
 
 // always is for a stream that is wanted whatever is heard.
@@ -153,17 +162,28 @@ func (s *session) confirmed(got uint64) bool {
 func (s *session) Recv() (message, error) {
 	for {
 		c := s.current()
-		m, err := c.Recv()
+		var m message
+		var err error
+		if s.next != nil {
+			m, s.next = *s.next, nil
+		} else {
+			m, err = c.Recv()
+		}
 		if err == nil {
 			if s.take(c, &m) {
 				return m, nil
 			}
 			continue
 		}
-		if !s.goesOn(c, err) {
-			s.end() // and no more: this end's last words may be under way
-			return message{}, err
+		if s.goesOn(c, err) {
+			continue
 		}
+		s.end() // and no more: this end's last words may be under way
+		if f := s.over; f != nil {
+			s.over = nil
+			return message{Kind: kindAbort, Failure: f}, nil
+		}
+		return message{}, err
 	}
 }
 
@@ -177,6 +197,11 @@ func (s *session) take(c *streamConn, m *message) bool {
 	s.confirmed(m.Got)
 	s.deaf = false
 	if m.Kind != kindBeat {
+		if s.repeats > 0 {
+			s.repeats--
+			s.mu.Unlock()
+			return false
+		}
 		s.got++
 	}
 	tell := s.got-s.told == confirmEvery
@@ -185,14 +210,18 @@ func (s *session) take(c *streamConn, m *message) bool {
 		s.beat()
 	}
 	switch {
-	case m.Kind != kindBeat || s.again == nil: // who cannot move does not care
+	case m.Kind != kindBeat:
+	case s.again == nil: // who cannot move only answers
+		if m.Deaf {
+			s.beat()
+		}
 	case !m.Deaf:
 		s.unheard = time.Time{}
 	case s.unheard.IsZero():
 		s.unheard = time.Now()
 		s.beat() // if this host was only slow, the other end hears it by that
 	case time.Since(s.unheard) >= deafPause:
-		if s.move(time.Now().Add(beatPatience), always) {
+		if s.move(s.unheard, time.Now().Add(beatPatience), always) {
 			s.unheard = time.Time{}
 		}
 	}
@@ -210,13 +239,13 @@ func (s *session) beat() {
 // quiet is called, by Recv, when nothing has come for long. It reports whether there is another stream.
 func (s *session) quiet(last time.Time) bool {
 	s.mu.Lock()
-	able, c := s.able, s.c
-	if able && s.again == nil {
+	moves, c := s.moves(), s.c
+	if moves && s.again == nil {
 		s.deaf = true // the member may hear that
 	}
 	s.mu.Unlock()
 	switch {
-	case !able:
+	case !moves:
 		return false
 	case s.again == nil:
 		s.beat()
@@ -224,20 +253,24 @@ func (s *session) quiet(last time.Time) bool {
 	}
 	// A host that was only busy speaks again by the time at which it answers by another way.
 	seen := c.packets()
-	return s.move(last.Add(beatPatience), func() bool { return c.aside() || c.packets() <= seen })
+	return s.move(last, last.Add(beatPatience), func() bool { return c.aside() || c.packets() <= seen }) || s.over != nil
 }
 
 // goesOn reports whether there is another stream than c, which has ended with err, or waits for one.
 func (s *session) goesOn(c *streamConn, err error) bool {
 	s.mu.Lock()
-	able, moved := s.able, s.moved || c.aside()
+	moves, moved := s.moves(), s.moved || c.aside()
 	s.mu.Unlock()
 	if s.current() != c {
 		return s.ctx.Err() == nil
 	}
+	if s.over != nil {
+		return false
+	}
 	var timeout net.Error
+	moved = moved || hasMoved(err)
 	// An end in good order is one. A stream by way of others, or that may have been replaced, can break for other reasons than its peer's end.
-	if !able || s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errSilent) ||
+	if !moves || s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errSilent) ||
 		!moved && !(errors.As(err, &timeout) && timeout.Timeout()) {
 		return false
 	}
@@ -250,8 +283,11 @@ func (s *session) goesOn(c *streamConn, err error) bool {
 			return true
 		}
 		s.mu.Unlock()
-		if s.again != nil && s.move(until, always) {
+		if s.again != nil && s.move(c.last, until, always) {
 			return true
+		}
+		if s.over != nil {
+			return false
 		}
 		left := time.Until(until)
 		if left <= 0 {
@@ -272,25 +308,40 @@ func (s *session) goesOn(c *streamConn, err error) bool {
 	}
 }
 
-// move opens another stream and goes on there, until a time, unless it is not wanted any more when it is open. Recv's goroutine
-// calls it: nothing is read of the stream of before meanwhile, and if no other one leads there that one goes on.
-func (s *session) move(until time.Time, wanted func() bool) bool {
+// moves reports whether s can go on over another stream. It needs mu.
+func (s *session) moves() bool { return s.able || s.fresh() }
+
+// fresh reports whether s is a member's that has heard nothing, and can say all again. It needs mu.
+func (s *session) fresh() bool {
+	return s.again != nil && !s.able && s.got == 0 && s.said == uint64(len(s.kept))
+}
+
+// move opens another stream and goes on there, until a time, unless it is not wanted any more when it is open. Nothing has come since then.
+// Recv's goroutine calls it: nothing is read of the stream of before meanwhile, and if no other one leads there that one goes on.
+func (s *session) move(since, until time.Time, wanted func() bool) bool {
 	ctx, cancel := context.WithDeadline(s.ctx, until)
 	defer cancel()
-	st, err := s.again(ctx, wanted)
+	st, err := s.again(ctx, since, wanted)
 	if err != nil {
 		return false
 	}
+	n := newStreamConn(st)
 	s.mu.Lock()
 	hello := message{Kind: kindResume, Group: s.group, Got: s.got + 1}
+	fresh := s.fresh()
 	s.moved = true
 	s.mu.Unlock()
-	n := newStreamConn(st)
+	if fresh {
+		return s.startOver(ctx, n)
+	}
 	stop := context.AfterFunc(ctx, n.Abort)
 	err = n.Send(hello)
 	var answer message
 	if err == nil {
 		answer, err = n.Recv()
+	}
+	if err == nil && answer.Kind == kindAbort {
+		s.over = answer.Failure
 	}
 	if !stop() || err != nil || answer.Kind != kindResumed || !s.replace(n, answer.Got, nil) {
 		n.Abort()
@@ -299,22 +350,83 @@ func (s *session) move(until time.Time, wanted func() bool) bool {
 	return true
 }
 
+// startOver says all on n that s has said, until the other end answers something there, and goes on there. Nothing has come of
+// the stream of before, so until then nothing is lost with n.
+func (s *session) startOver(ctx context.Context, n *streamConn) bool {
+	stop := context.AfterFunc(ctx, n.Abort)
+	s.wmu.Lock()
+	s.mu.Lock()
+	frames := slices.Clone(s.kept)
+	s.mu.Unlock()
+	var err error
+	for _, f := range frames {
+		if err == nil {
+			err = n.write(f)
+		}
+	}
+	if err == nil {
+		err = n.Send(message{Kind: kindBeat, Got: 1, Deaf: true})
+	}
+	s.wmu.Unlock()
+	var answer message
+	if err == nil {
+		answer, err = n.Recv()
+	}
+	if !stop() || err != nil {
+		n.Abort()
+		return false
+	}
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.mu.Lock()
+	further := int(s.said) - len(frames)
+	if further > len(s.kept) {
+		s.mu.Unlock()
+		n.Abort()
+		return false
+	}
+	old, rest := s.c, slices.Clone(s.kept[len(s.kept)-further:])
+	s.carry(n)
+	s.mu.Unlock()
+	old.Abort()
+	s.next = &answer
+	for _, f := range rest {
+		if n.write(f) != nil {
+			break // Recv finds out
+		}
+	}
+	return true
+}
+
 // replace goes on over n: it says first, if that is not nil, and then what the other end has not, which has got words, plus one. It returns
 // false if that cannot be.
 func (s *session) replace(n *streamConn, got uint64, first *message) bool {
-	if !s.carryOn(n, got, first) {
+	if !s.carryOn(n, got, first, false) {
 		return false
 	}
 	s.repeat()
 	return true
 }
 
-// carryOn is the first half of replace: from now on words are kept for n, until repeat has said there what was before them.
-func (s *session) carryOn(n *streamConn, got uint64, first *message) bool {
+// beginAgain goes on over n, where the member has said attach once more, and says all that followed.
+func (s *session) beginAgain(n *streamConn) bool {
+	if !s.carryOn(n, 1, nil, true) {
+		return false
+	}
+	s.repeat()
+	return true
+}
+
+// carryOn is the first half of replace: from now on words are kept for n, until repeat has said there what was before them. The
+// other end begins again: all of its words but the first come there.
+func (s *session) carryOn(n *streamConn, got uint64, first *message, again bool) bool {
 	s.mu.Lock()
 	if s.ctx.Err() != nil || !s.able || !s.confirmed(got) {
 		s.mu.Unlock()
 		return false
+	}
+	if s.repeats = 0; again {
+		s.repeats = s.got - 1
 	}
 	if first != nil {
 		first.Got = s.got + 1
@@ -383,18 +495,23 @@ type sessionKey struct {
 	host  string
 }
 
-// accept returns the session that the member on host has begun on c with attach. A second one of that member is nobody's, as its coordinator
-// refuses it.
+// accept returns the session that the member on host has begun on c with attach, nil if it has begun there again. A second one of that
+// member is nobody's, as its coordinator refuses it.
 func (t *sessions) accept(host string, attach *message, c *streamConn) *session {
 	s := newSession(attach.Group, c)
-	s.got = 1
+	s.got, s.token = 1, attach.Token
 	s.confirmed(attach.Got)
 	key := sessionKey{attach.Group, host}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.of[key] != nil {
+	if old := t.of[key]; old != nil {
+		t.mu.Unlock()
+		if s.token != 0 && s.token == old.token && old.beginAgain(c) {
+			s.end()
+			return nil
+		}
 		return s
 	}
+	defer t.mu.Unlock()
 	if t.of == nil {
 		t.of = make(map[sessionKey]*session)
 	}
@@ -407,13 +524,16 @@ func (t *sessions) accept(host string, attach *message, c *streamConn) *session 
 	return s
 }
 
+// errNoSession means that the coordinator of a group is not here any more.
+var errNoSession = errors.New("no session")
+
 // resume has the session that the member on host asks for go on over n.
 func (t *sessions) resume(host string, m *message, n *streamConn) error {
 	t.mu.Lock()
 	s := t.of[sessionKey{m.Group, host}]
 	t.mu.Unlock()
 	if s == nil {
-		return fmt.Errorf("no session of group %v", m.Group)
+		return errNoSession
 	}
 	if !s.replace(n, m.Got, &message{Kind: kindResumed}) {
 		return fmt.Errorf("session of group %v cannot go on where %d words were got", m.Group, m.Got)

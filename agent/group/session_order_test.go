@@ -184,7 +184,7 @@ func TestSessionKeepsOrder(t *testing.T) {
 				return a
 			}
 			near := newSession(ID{}, newStreamConn(open(0)))
-			near.again = func(ctx context.Context, _ func() bool) (Stream, error) {
+			near.again = func(ctx context.Context, _ time.Time, _ func() bool) (Stream, error) {
 				mu.Lock()
 				moves++
 				fails = !fails && rng.IntN(2) == 0

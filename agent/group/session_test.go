@@ -166,7 +166,7 @@ func TestBusyIsNotBroken(t *testing.T) {
 		s.able = true
 		began := time.Now()
 		var wants []bool
-		s.again = func(_ context.Context, wanted func() bool) (Stream, error) {
+		s.again = func(_ context.Context, _ time.Time, wanted func() bool) (Stream, error) {
 			if len(wants) == 0 {
 				packets++
 			}
@@ -201,7 +201,7 @@ func TestLastWordsAreRepeated(t *testing.T) {
 		}()
 		s := newSession(ID{}, newStreamConn(new(drip)))
 		s.confirmed(1)
-		if s.wmu.Lock(); !s.carryOn(next, 1, &message{Kind: kindResumed}) { // as if another word held wmu
+		if s.wmu.Lock(); !s.carryOn(next, 1, &message{Kind: kindResumed}, false) { // as if another word held wmu
 			t.Fatal("it does not go on")
 		}
 		s.wmu.Unlock()

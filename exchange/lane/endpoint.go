@@ -291,6 +291,18 @@ func (e *Endpoint) Stats(name string) (quic.ConnectionStats, bool) {
 	return l.conn.ConnectionStats(), true
 }
 
+// Connected returns when the last of the QUIC connections with the member was made that are open now, zero if there is none.
+func (e *Endpoint) Connected(name string) (at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.links.of[name] {
+		if l.up.Err() == nil && l.made.After(at) {
+			at = l.made
+		}
+	}
+	return at
+}
+
 // Received returns what has arrived from the member on the connections that are open now, in bytes of
 // QUIC packets, and how many packets that was. It falls when one of them ends. What TCP lanes have
 // carried counts as packets of the usual size.

@@ -22,14 +22,16 @@ type link struct {
 	peer   Peer            // Addr is where it was when they met
 	lane   int             // accepted ones above 0 are all 1: their number is the dialer's own business
 	dialed bool
+	made   time.Time // when its handshake was through
 	use    use
 }
 
 func newLink(conn *quic.Conn, lane int, dialed bool) *link {
+	now := time.Now()
 	return &link{
 		conn: conn, up: conn.Context(),
 		peer: Peer{Name: memberName(conn.ConnectionState().TLS), Addr: conn.RemoteAddr()},
-		lane: lane, dialed: dialed, use: use{last: time.Now()},
+		lane: lane, dialed: dialed, made: now, use: use{last: now},
 	}
 }
 

@@ -53,6 +53,8 @@ type Host struct {
 	Name  string
 	Site  string
 	Agent *agent.Agent
+	id    *identity.Identity
+	seeds []string
 	api   *memListener
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the agent has ended, after err is set
@@ -115,8 +117,11 @@ func (g *Grid) start() error {
 			conn.Close()
 			return err
 		}
-		g.Hosts[i] = Host{Name: h.Name, Site: h.Site}
-		if err := g.run(i, id, conn, seed); err != nil {
+		g.Hosts[i] = Host{Name: h.Name, Site: h.Site, id: id}
+		if i > 0 {
+			g.Hosts[i].seeds = []string{seed}
+		}
+		if err := g.run(i, conn); err != nil {
 			return fmt.Errorf("host %s: %w", h.Name, err)
 		}
 	}
@@ -136,16 +141,13 @@ func (g *Grid) listen(host string) (net.PacketConn, error) {
 }
 
 // run starts the agent of host i.
-func (g *Grid) run(i int, id *identity.Identity, conn net.PacketConn, seed string) error {
+func (g *Grid) run(i int, conn net.PacketConn) error {
 	h := &g.Hosts[i]
 	h.api = newMemListener()
 	opts := agent.Options{
-		Identity: id, Conn: conn, API: h.api,
+		Identity: h.id, Conn: conn, API: h.api, Seeds: h.seeds,
 		OpenSocket: func() (net.PacketConn, error) { return g.listen(h.Name) },
 		Log:        g.cfg.Log.With("host", h.Name),
-	}
-	if i > 0 {
-		opts.Seeds = []string{seed}
 	}
 	if g.cfg.Agent != nil {
 		g.cfg.Agent(&opts)
@@ -186,6 +188,16 @@ func (g *Grid) Kill(i int) error {
 	err := g.Net.Kill(g.Hosts[i].Name)
 	g.Hosts[i].stop()
 	return err
+}
+
+// Restart starts the agent of host i again, at its address, after Kill.
+func (g *Grid) Restart(i int) error {
+	<-g.Hosts[i].ended
+	conn, err := g.listen(g.Hosts[i].Name)
+	if err != nil {
+		return err
+	}
+	return g.run(i, conn)
 }
 
 // WaitMembers waits until every agent sees all others.
