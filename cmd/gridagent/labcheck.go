@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gridagent/gridagent/internal/lab"
+	"github.com/gridagent/gridagent/internal/processors"
 	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -23,6 +24,7 @@ type labCheck struct {
 	Others   []lab.Sender      `json:"other_senders,omitempty"` // what else ran in the lab just before
 	Late     lab.Late          `json:"late"`
 	Missed   uint64            `json:"missed_packets"`
+	Stolen   float64           `json:"stolen"` // share of the processors' time that this machine's host gave to others
 }
 
 func (a *app) labCheckCmd() *cobra.Command {
@@ -61,7 +63,7 @@ in the lab as they are now, and in the emulator as the file says.`, 100*lab.Rate
 				err = a.printLabCheck(report)
 			}
 			if err == nil && !report.OK {
-				err = errors.New("the lab is not what it is declared to be; run it again when this machine is idle, and if it stays so use slower links")
+				err = errors.New("the lab is not what it is declared to be; run it again when this machine is idle, and if it stays so use slower links" + report.theft())
 			}
 			return err
 		})
@@ -84,6 +86,7 @@ func (a *app) runLabCheck(cmd *cobra.Command, l *lab.Client, report *labCheck, e
 	if err != nil {
 		return err
 	}
+	was, _ := processors.Machine() // where it cannot be read, nothing was stolen
 	report.OK = true
 	err = l.Check(ctx, func(done, total int) { a.busy.show("measure the lab", done, total) }, func(m lab.Measurement) {
 		report.Measured = append(report.Measured, m)
@@ -91,6 +94,9 @@ func (a *app) runLabCheck(cmd *cobra.Command, l *lab.Client, report *labCheck, e
 	})
 	if err != nil {
 		return err
+	}
+	if is, err := processors.Machine(); err == nil {
+		report.Stolen = is.StolenSince(was)
 	}
 	after, err := l.Stats(ctx)
 	if err != nil {
@@ -140,8 +146,17 @@ func (a *app) printLabCheck(r *labCheck) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "\nbetween sites %d packets were missed, and %d of %d were more than 1 ms late\n", r.Missed, r.Late.Over, r.Late.Packets)
+	_, err := fmt.Fprintf(a.out, "\nbetween sites %d packets were missed, and %d of %d were more than 1 ms late%s\n", r.Missed, r.Late.Over, r.Late.Packets, r.theft())
 	return err
+}
+
+// theft says that this machine was not there all the time, if so: the kernel's links are then slow, and it is not the lab.
+func (r *labCheck) theft() string {
+	const much = 0.01
+	if r.Stolen < much {
+		return ""
+	}
+	return fmt.Sprintf("; the host of this virtual machine gave %.0f %% of its processors' time to others meanwhile", 100*r.Stolen)
 }
 
 // sending names the hosts that send, the first few.

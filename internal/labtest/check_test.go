@@ -27,11 +27,19 @@ func TestLabIsAsDeclared(t *testing.T) {
 		t.Errorf("interfaces of this machine: %v before, %v with a lab", before, during)
 	}
 	l.isUrgent(t)
-	p := l.command(t, "check")
-	if got := p.Wait(t, 3*time.Minute); got != 0 {
-		t.Errorf("lab check: status %d: %s\n%s", got, p.Stderr.String(), p.Stdout.String())
+	for attempt := 1; ; attempt++ {
+		p := l.command(t, "check")
+		got := p.Wait(t, 3*time.Minute)
+		t.Logf("lab check:\n%s", p.Stdout.String())
+		if got == 0 {
+			break
+		}
+		// Links are slow while the host of a virtual machine gives its processors to others: that says nothing of the lab.
+		if attempt == 3 || !strings.Contains(p.Stdout.String(), "processors' time to others") {
+			t.Errorf("lab check: status %d: %s\n%s", got, p.Stderr.String(), p.Stdout.String())
+			break
+		}
 	}
-	t.Logf("lab check:\n%s", p.Stdout.String())
 
 	sleepers := l.sleep(t, "ut0", "uk3", "nth7")
 	if len(l.holders(t, now(t))) == 0 {

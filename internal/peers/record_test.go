@@ -6,30 +6,20 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/gridagent/gridagent/internal/processors"
 )
 
 func TestMeasured(t *testing.T) {
 	r := Record{Iterations: 2, Warmup: 1, Bound: 0.5}
-	before := reading{bytes: map[string]uint64{"A→B": 1000, "B→A": 0}, missed: 2, cpu: cpuTime{100, 1000}}
-	after := reading{bytes: map[string]uint64{"A→B": 4000, "B→A": 300}, missed: 5, cpu: cpuTime{150, 1200}}
+	before := reading{bytes: map[string]uint64{"A→B": 1000, "B→A": 0}, missed: 2, cpu: processors.Times{Idle: 100, All: 1000}}
+	after := reading{bytes: map[string]uint64{"A→B": 4000, "B→A": 300}, missed: 5, cpu: processors.Times{Idle: 150, All: 1200}}
 	r = r.measured([]float64{1, 3}, before, after)
 	if r.Mean != 2 || r.Min != 1 || r.Max != 3 || r.Ratio != 4 || r.Missed != 3 || r.Busy != 0.75 {
 		t.Errorf("%+v", r)
 	}
 	if r.WAN["A→B"] != 1000 || r.WAN["B→A"] != 100 || r.crossed() != 1100 {
 		t.Errorf("bytes of an operation: %v", r.WAN)
-	}
-}
-
-func TestReadCPU(t *testing.T) {
-	c, err := readCPU("cpu  1 2 3 40 5 6 7 8 1 0\ncpu0 1 2 3 40 5 6 7 8 1 0\n")
-	if err != nil || c != (cpuTime{idle: 45, all: 72}) {
-		t.Errorf("%+v, %v", c, err)
-	}
-	for _, bad := range []string{"", "cpu 1 2 3", "cpu a b c d e f g h i j", "intr 1 2 3 4 5 6 7 8 9 10"} {
-		if _, err := readCPU(bad); err == nil {
-			t.Errorf("%q is taken", bad)
-		}
 	}
 }
 
