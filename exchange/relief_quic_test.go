@@ -67,7 +67,7 @@ func (w *world) allgather(t testing.TB, size int64) *plan.Plan {
 	for h := range sizes {
 		sizes[h] = size
 	}
-	p, err := packed.Allgather(w.net, w.tree.Leaves(), sizes)
+	p, err := packed.Allgather(w.net, w.tree.Leaves(), sizes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,12 @@ const Name = "packed"
 
 // Allgather returns the allgather over net in which host i contributes sizes[i] bytes; blocks of no
 // bytes are left out. rings has the hosts of every pool, in the order of the ring in which pieces
-// go round it.
+// go round it. blind are P×P, [from*P+to]: links of which nobody knows what several flows get; nil means none.
 //
 // Every piece enters every pool once. Transfers carry one piece each, and come after the one that
 // brought it to their source. They carry no times, and stand in the order in which they
 // are to be sent. The error wraps [plan.ErrUnreachable] where a pool has no measured way to another.
-func Allgather(net *plan.Network, rings [][]int, sizes []int64) (*plan.Plan, error) {
+func Allgather(net *plan.Network, rings [][]int, sizes []int64, blind []bool) (*plan.Plan, error) {
 	p := &plan.Plan{Collective: plan.Allgather, Algorithm: Name, Hosts: net.Hosts, Sizes: slices.Clone(sizes), Transfers: []plan.Transfer{}}
 	if len(sizes) > 0 && slices.Min(sizes) == slices.Max(sizes) {
 		p.MessageBytes, p.Sizes = sizes[0], nil
@@ -29,6 +29,11 @@ func Allgather(net *plan.Network, rings [][]int, sizes []int64) (*plan.Plan, err
 	if err := checkRings(net, rings); err != nil {
 		return nil, fmt.Errorf("packed: %w", err)
 	}
+	if n := net.Pools(); blind == nil {
+		blind = make([]bool, n*n)
+	} else if len(blind) != n*n {
+		return nil, fmt.Errorf("packed: %d links that may be blind between %d pools", len(blind), n)
+	}
 	pools := make([][]int, len(rings))
 	for k, order := range rings {
 		pools[k] = slices.Sorted(slices.Values(order))
@@ -38,7 +43,7 @@ func Allgather(net *plan.Network, rings [][]int, sizes []int64) (*plan.Plan, err
 	if err != nil {
 		return nil, fmt.Errorf("packed: %w", err)
 	}
-	w := newWidths(s, net, pools, sizes, trees)
+	w := newWidths(s, net, pools, sizes, trees, blind)
 	strands, cuts := shareOut(pools, sizes, trees, w)
 	d := newScheduler(s, net, w, pools, strands)
 	d.run()

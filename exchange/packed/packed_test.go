@@ -65,7 +65,7 @@ func randomGrid(rng *rand.Rand, hosts []int, shares []float64) (net *plan.Networ
 
 func verified(t *testing.T, net *plan.Network, pools [][]int, sizes []int64) *plan.Plan {
 	t.Helper()
-	p, err := Allgather(net, pools, sizes)
+	p, err := Allgather(net, pools, sizes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,11 @@ func TestEveryPlanIsRight(t *testing.T) {
 			rings[k] = slices.Clone(pool)
 			rng.Shuffle(len(pool), func(i, j int) { rings[k][i], rings[k][j] = rings[k][j], rings[k][i] })
 		}
-		p, err := Allgather(net, rings, sizes)
+		blind := make([]bool, len(hosts)*len(hosts))
+		for k := range blind {
+			blind[k] = seed%2 == 0 && rng.IntN(2) == 0
+		}
+		p, err := Allgather(net, rings, sizes, blind)
 		if err == nil {
 			err = plan.Verify(p, plan.Rules{Pools: pools})
 		}
@@ -118,7 +122,7 @@ func TestEveryPlanIsRight(t *testing.T) {
 				last = at
 			}
 		}
-		again, err := Allgather(net, rings, sizes)
+		again, err := Allgather(net, rings, sizes, blind)
 		if err != nil || !again.Equal(p) {
 			t.Fatalf("seed %d: made twice, two plans: %v", seed, err)
 		}
@@ -258,11 +262,12 @@ func TestRefuses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	net, pools := randomGrid(rng, []int{2, 1}, []float64{1})
 	for want, call := range map[string]func() (*plan.Plan, error){
-		"2 sizes for 3 hosts":  func() (*plan.Plan, error) { return Allgather(net, pools, []int64{1, 2}) },
-		"-1 of rank 0":         func() (*plan.Plan, error) { return Allgather(net, pools, []int64{-1, 2, 3}) },
-		"1 rings for 2 pools":  func() (*plan.Plan, error) { return Allgather(net, pools[:1], []int64{1, 2, 3}) },
-		"ring 0 holds host 2":  func() (*plan.Plan, error) { return Allgather(net, [][]int{{0, 2}, {1}}, []int64{1, 2, 3}) },
-		"host 1 is in no ring": func() (*plan.Plan, error) { return Allgather(net, [][]int{{0}, {2}}, []int64{1, 2, 3}) },
+		"2 sizes for 3 hosts":  func() (*plan.Plan, error) { return Allgather(net, pools, []int64{1, 2}, nil) },
+		"-1 of rank 0":         func() (*plan.Plan, error) { return Allgather(net, pools, []int64{-1, 2, 3}, nil) },
+		"1 links that may be":  func() (*plan.Plan, error) { return Allgather(net, pools, []int64{1, 2, 3}, []bool{true}) },
+		"1 rings for 2 pools":  func() (*plan.Plan, error) { return Allgather(net, pools[:1], []int64{1, 2, 3}, nil) },
+		"ring 0 holds host 2":  func() (*plan.Plan, error) { return Allgather(net, [][]int{{0, 2}, {1}}, []int64{1, 2, 3}, nil) },
+		"host 1 is in no ring": func() (*plan.Plan, error) { return Allgather(net, [][]int{{0}, {2}}, []int64{1, 2, 3}, nil) },
 	} {
 		if _, err := call(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -270,10 +275,10 @@ func TestRefuses(t *testing.T) {
 	}
 	lost := *net
 	lost.Pipe = make([]netmap.BytesPerSec, len(net.Pipe))
-	if _, err := Allgather(&lost, pools, []int64{1, 2, 3}); !errors.Is(err, plan.ErrUnreachable) {
+	if _, err := Allgather(&lost, pools, []int64{1, 2, 3}, nil); !errors.Is(err, plan.ErrUnreachable) {
 		t.Errorf("without links: %v", err)
 	}
-	if p, err := Allgather(net, pools, []int64{0, 0, 0}); err != nil || len(p.Transfers) > 0 {
+	if p, err := Allgather(net, pools, []int64{0, 0, 0}, nil); err != nil || len(p.Transfers) > 0 {
 		t.Errorf("of nothing: %v, %v", p, err)
 	}
 }
@@ -285,10 +290,41 @@ func BenchmarkAllgather(b *testing.B) {
 			sizes := slices.Repeat([]int64{64 << 10}, len(net.Pool))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Allgather(net, pools, sizes); err != nil {
+				if _, err := Allgather(net, pools, sizes, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
+	}
+}
+
+// TestBlind: of links of which nobody knows what several flows get no pair of hosts carries more than its part, as if it took several flows to
+// fill them: what is relayed does not come by way of a few hosts.
+func TestBlind(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	net, pools := randomGrid(rng, []int{8, 4, 8}, []float64{1})
+	sizes := slices.Repeat([]int64{64 << 10}, 20)
+	// most returns what the busiest pair of hosts carries, in parts of what its link carries over all.
+	most := func(blind []bool) (worst float64) {
+		p, err := Allgather(net, pools, sizes, blind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, link := make(map[[2]int]int64), make(map[[2]int]int64)
+		for _, x := range p.Transfers {
+			if a, b := net.Pool[x.Src], net.Pool[x.Dst]; a != b {
+				pair[[2]int{x.Src, x.Dst}] += p.Bytes(&x)
+				link[[2]int{a, b}] += p.Bytes(&x)
+			}
+		}
+		for ends, bytes := range pair {
+			worst = max(worst, float64(bytes)/float64(link[[2]int{net.Pool[ends[0]], net.Pool[ends[1]]}]))
+		}
+		return worst
+	}
+	known, blind := most(nil), most(slices.Repeat([]bool{true}, 9))
+	t.Logf("the busiest pair of hosts carries %.2f of its link where one flow is known to fill it, %.2f where nothing is known", known, blind)
+	if blind > 1.5/blindFlows || blind > known {
+		t.Error("a few pairs of hosts carry a link")
 	}
 }

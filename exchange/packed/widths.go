@@ -14,7 +14,11 @@ type widths struct {
 	ends  []int     // [host*n+pool]: over how many pairs of hosts a host sends there
 }
 
-func newWidths(s *sites, net *plan.Network, pools [][]int, sizes []int64, trees []tree) *widths {
+// blindFlows is for how many flows a link is planned of which nobody knows what several get. Were it one, and something held each flow, a few
+// pairs of hosts would carry what many could. On a link that one flow fills, eight share it and lose little.
+const blindFlows = 8
+
+func newWidths(s *sites, net *plan.Network, pools [][]int, sizes []int64, trees []tree, blind []bool) *widths {
 	w := &widths{n: s.n, flows: make([]int, s.n*s.n), moved: make([]float64, s.n*s.n)}
 	for a, hosts := range pools {
 		for b, others := range pools {
@@ -28,6 +32,9 @@ func newWidths(s *sites, net *plan.Network, pools [][]int, sizes []int64, trees 
 			if all := float64(s.capacity[a*s.n+b]); flow > 0 && all > flow {
 				// One flow more for the last digits of a quotient would be one too many.
 				w.flows[a*s.n+b] = int(min(math.Ceil(all/flow-1e-6), float64(len(hosts)*len(others))))
+			}
+			if a != b && blind[a*s.n+b] {
+				w.flows[a*s.n+b] = max(w.flows[a*s.n+b], min(blindFlows, len(hosts)*len(others)))
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func (p *Problem) packed() (*plan.Plan, error) {
 	if err := p.needRates(); err != nil {
 		return nil, err
 	}
-	net, err := p.network()
+	b, err := p.believed()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (p *Problem) packed() (*plan.Plan, error) {
 			rings[k] = p.ringOf(hosts)
 		}
 	}
-	return packed.Allgather(net, rings, p.Sizes)
+	return packed.Allgather(b.net, rings, p.Sizes, b.blind)
 }
 
 // ringOf returns the hosts of a leaf in the order of their ring: LR3's where their switches are known.

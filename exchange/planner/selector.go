@@ -15,10 +15,11 @@ type selector struct {
 	problem *Problem
 	chunk   int64
 	advice  Advice
-	network *plan.Network
-	model   *model
-	bound   plan.Bound
-	patient bool // what cannot win is forecast, too
+	network *plan.Network // of the map
+	model   *model        // of what is believed
+	bound   plan.Bound    // by the map
+	least   float64       // seconds, by what is believed: the least that a forecast can be
+	patient bool          // what cannot win is forecast, too
 
 	refusal    error
 	candidates []Candidate
@@ -42,9 +43,23 @@ func newSelector(p *Problem, chunk int64, advice Advice) (*selector, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, err := p.believed()
+	if err != nil {
+		return nil, err
+	}
 	own := *p
 	own.memo = new(memo)
-	return &selector{problem: &own, chunk: chunk, advice: advice, network: network, model: newModel(network, p.Snapshot), bound: bound}, nil
+	s := &selector{problem: &own, chunk: chunk, advice: advice, network: network, model: newModel(b.net, p.Snapshot), bound: bound, least: bound.Seconds}
+	if b.raised {
+		other := *p
+		other.bounds = nil
+		least, err := other.bound(b.net)
+		if err != nil {
+			return nil, err
+		}
+		s.least = least.Seconds
+	}
+	return s, nil
 }
 
 // fitsPath reports whether what any pool has for any other is no more than what is under way on an idle path.
@@ -96,7 +111,7 @@ func (s *selector) patience(factor float64) float64 {
 
 // try makes and forecasts the plan of alg, and says why it is not the one, as far as that is known by now.
 func (s *selector) try(alg Algorithm, c *Candidate) (why string) {
-	if s.hopeless(s.bound.Seconds * s.model.share * c.Factor) {
+	if s.hopeless(s.least * s.model.share * c.Factor) {
 		return "another is as fast as can be"
 	}
 	if s.advice.Report != nil {

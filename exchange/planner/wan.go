@@ -15,19 +15,17 @@ func (p *Problem) wan() (*plan.Plan, error) {
 	if err := p.needRates(); err != nil {
 		return nil, err
 	}
-	net, err := p.network()
+	b, err := p.believed()
 	if err != nil {
 		return nil, err
 	}
+	net := b.net
 	bounds, err := p.alltoallBounds(net)
+	if err == nil && b.raised {
+		bounds, err = net.AlltoallBounds(p.Alltoall)
+	}
 	if err != nil {
 		return nil, err
-	}
-	blind := p.blind(net)
-	if likened(net, blind) {
-		if bounds, err = net.AlltoallBounds(p.Alltoall); err != nil {
-			return nil, err
-		}
 	}
 	var local []*plan.Plan
 	for _, hosts := range p.Clusters() {
@@ -40,7 +38,25 @@ func (p *Problem) wan() (*plan.Plan, error) {
 		}
 		local = append(local, l)
 	}
-	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: blind})
+	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: b.blind})
+}
+
+// A belief is the network by which plans are made and compared: that of the map, where a link of which nobody has measured what several flows
+// get is taken to be like the one back. Forecasts by the map as it stands would not do: a plan that sends much over such a link
+// would lose to one that is far slower.
+type belief struct {
+	net    *plan.Network // nil where rates are not known
+	blind  []bool        // of which links nobody has measured that, [from*pools+to]; nil: of none
+	raised bool          // net is not the map's
+}
+
+func (p *Problem) believed() (b belief, err error) {
+	if b.net, err = p.network(); err != nil || b.net == nil || p.Topology != nil {
+		return b, err
+	}
+	b.blind = p.blind(b.net)
+	b.raised = likened(b.net, b.blind)
+	return b, nil
 }
 
 // blind says of which links between clusters nobody has measured what several flows get, nor read the line.
