@@ -12,10 +12,12 @@ import (
 	"time"
 )
 
-// rounds runs allgathers of all ranks and checks what they get.
+// rounds runs n allgathers of all ranks, each rank some time up to pause after the one before, and checks what they get.
 func rounds(f *fabric, seed uint64, ranks []string, n uint64, pause time.Duration) []error {
 	return f.each("job", ranks, func(r *Rank, rank int) error {
+		rng := rand.New(rand.NewPCG(seed, uint64(rank)))
 		for round := range n {
+			time.Sleep(time.Duration(rng.Int64N(int64(pause))))
 			var want []byte
 			for i := range ranks {
 				want = append(want, block(seed+round, i)...)
@@ -30,7 +32,6 @@ func rounds(f *fabric, seed uint64, ranks []string, n uint64, pause time.Duratio
 				return fmt.Errorf("round %d: wrong bytes", round)
 			}
 			res.Release()
-			time.Sleep(pause)
 		}
 		return nil
 	})
@@ -141,7 +142,7 @@ func TestAttachComesTwice(t *testing.T) {
 				})
 				return m
 			}
-			for rank, err := range rounds(f, seed, []string{"a", "b", "c", "b"}, 5, 300*time.Millisecond) {
+			for rank, err := range rounds(f, seed, []string{"a", "b", "c", "b"}, 5, 600*time.Millisecond) {
 				if err != nil {
 					t.Errorf("seed %d: rank %d: %v", seed, rank, err)
 				}
@@ -172,7 +173,7 @@ func TestBeginsOver(t *testing.T) {
 				return a
 			}
 			began := time.Now()
-			for rank, err := range rounds(f, 1, []string{"a", "b", "c", "b"}, 5, time.Second) {
+			for rank, err := range rounds(f, 1, []string{"a", "b", "c", "b"}, 5, 2*time.Second) {
 				if err != nil {
 					t.Errorf("both %v: rank %d: %v", both, rank, err)
 				}

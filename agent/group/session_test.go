@@ -2,11 +2,9 @@ package group
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -62,27 +60,7 @@ func TestSessionMoves(t *testing.T) {
 				}
 				close(ends)
 			}()
-			errs := f.each("job", ranks, func(r *Rank, rank int) error {
-				rng := rand.New(rand.NewPCG(seed, uint64(rank)))
-				for round := range uint64(300) {
-					time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
-					var want []byte
-					for i := range ranks {
-						want = append(want, block(seed+round, i)...)
-					}
-					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-					res, err := r.Allgather(ctx, Bytes(block(seed+round, rank)), Wish{})
-					cancel()
-					if err != nil {
-						return fmt.Errorf("round %d: %w", round, err)
-					}
-					if !bytes.Equal(res.Data, want) {
-						return fmt.Errorf("round %d: wrong bytes", round)
-					}
-					res.Release()
-				}
-				return nil
-			})
+			errs := rounds(f, seed, ranks, 300, 200*time.Millisecond)
 			<-ends
 			for rank, err := range errs {
 				if err != nil {
