@@ -116,24 +116,16 @@ func TestAttachComesTwice(t *testing.T) {
 			f.ponders = time.Duration(rng.IntN(2000)) * time.Millisecond
 			var tasks sync.WaitGroup
 			moves := 0
-			f.opened = func(a, _ *half) Stream {
+			f.opened = func(a, b *half) Stream {
 				if a.to != "a" || a.aside || moves > 1 {
 					return a
 				}
 				moves++ // the register stream of b or c to a, if there is one, or attach
 				m := &moving{half: a, moved: make(chan struct{})}
 				after, pause, first := time.Duration(rng.IntN(2500))*time.Millisecond, time.Duration(rng.IntN(900))*time.Millisecond, rng.IntN(2) == 0
-				from := "b"
-				f.mu.Unlock() // connect holds it
-				defer f.mu.Lock()
-				for name, ends := range f.open {
-					if ends[len(ends)-1] == a {
-						from = name
-					}
-				}
 				tasks.Go(func() {
 					time.Sleep(after)
-					n, err := f.connect(from, "a", true)
+					n, err := f.connect(b.to, "a", true)
 					if err != nil {
 						t.Error(err)
 						return
