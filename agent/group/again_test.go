@@ -41,17 +41,31 @@ func rounds(f *fabric, seed uint64, ranks []string, n uint64, pause time.Duratio
 // it is wrong. Nothing is read of the first one.
 type moving struct {
 	*half
-	mu    sync.Mutex
-	said  []byte
-	next  *half // nil: it has not moved
-	moved chan struct{}
+	writing chan struct{} // holds one: who has it writes
+	said    []byte
+	mu      sync.Mutex
+	next    *half // nil: it has not moved
+	moved   chan struct{}
+}
+
+func newMoving(h *half) *moving {
+	m := &moving{half: h, writing: make(chan struct{}, 1), moved: make(chan struct{})}
+	m.writing <- struct{}{}
+	return m
+}
+
+// second returns the stream on which m goes on, nil if it has not moved.
+func (m *moving) second() *half {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.next
 }
 
 func (m *moving) Write(b []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.next != nil {
-		return m.next.Write(b)
+	<-m.writing
+	defer func() { m.writing <- struct{}{} }()
+	if n := m.second(); n != nil {
+		return n.Write(b)
 	}
 	m.said = append(m.said, b...)
 	m.half.Write(b)
@@ -64,11 +78,9 @@ func (m *moving) Read(b []byte) (int, error) {
 }
 
 func (m *moving) SetReadDeadline(t time.Time) error {
-	if m.mu.Lock(); m.next != nil {
-		defer m.mu.Unlock()
-		return m.next.SetReadDeadline(t)
+	if n := m.second(); n != nil {
+		return n.SetReadDeadline(t)
 	}
-	m.mu.Unlock()
 	return nil
 }
 
@@ -79,10 +91,9 @@ func (m *moving) Close() error {
 
 func (m *moving) Abort() {
 	m.half.Abort()
-	if m.mu.Lock(); m.next != nil {
-		m.next.Abort()
+	if n := m.second(); n != nil {
+		n.Abort()
 	}
-	m.mu.Unlock()
 }
 
 func (m *moving) Aside() bool { return true }
@@ -94,11 +105,13 @@ func (m *moving) move(n *half, first bool, pause time.Duration) {
 		end()
 		time.Sleep(pause)
 	}
-	m.mu.Lock()
+	<-m.writing
 	n.Write(m.said)
+	m.mu.Lock()
 	m.next = n
-	close(m.moved)
 	m.mu.Unlock()
+	close(m.moved)
+	m.writing <- struct{}{}
 	if !first {
 		time.Sleep(pause)
 		end()
@@ -121,7 +134,7 @@ func TestAttachComesTwice(t *testing.T) {
 					return a
 				}
 				moves++ // the register stream of b or c to a, if there is one, or attach
-				m := &moving{half: a, moved: make(chan struct{})}
+				m := newMoving(a)
 				after, pause, first := time.Duration(rng.IntN(2500))*time.Millisecond, time.Duration(rng.IntN(900))*time.Millisecond, rng.IntN(2) == 0
 				tasks.Go(func() {
 					time.Sleep(after)

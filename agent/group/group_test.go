@@ -320,6 +320,9 @@ func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred,
 		f.mu.Unlock()
 		return Transferred{}, context.Cause(ctx)
 	}
+	if f.hold == 0 { // no timer: hosts that all ask for one that is due at once upset the race detector (golang/go#78156)
+		return Transferred{}, nil
+	}
 	select {
 	case <-time.After(f.hold):
 		return Transferred{}, nil
