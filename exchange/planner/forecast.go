@@ -26,7 +26,8 @@ type span struct{ start, end float64 }
 // faster than what brings its blocks, and ends one latency after its last byte has left. Beside
 // bytes, a message keeps its sender's and its receiver's processor busy (LogP; Kielmann, Bal &
 // Verstoep, IPDPS 2000 workshops), which is what makes many small messages slower than few, and a
-// synchronisation takes the way of its news. Hosts begin when they have their parts, and windows
+// synchronisation takes the way of its news. Where packets are lost a transfer ends later by what the repair of its last ones
+// takes, which many short steps pay each. Hosts begin when they have their parts, and windows
 // on long paths have to open. chunk is that of [Schedule].
 //
 // The error is [plan.ErrStalled], wrapped, for a plan that waits for itself, and
@@ -231,6 +232,7 @@ func (f *forecast) serve(i int32) error {
 	if near {
 		end += f.stored(way, t.Dst, job.bytes)
 	}
+	end += f.repair(way, job.bytes, job.rate)
 	job.begin, job.end = begin, max(end+f.latency[way]+f.receive[way], f.takes[t.Dst])
 	return nil
 }

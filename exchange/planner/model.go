@@ -20,6 +20,8 @@ type model struct {
 	// send, receive: n×n, LogP's os(1) and or(1): a message keeps its sender and its receiver busy
 	// for so long, whatever its size.
 	send, receive []float64
+	// loss: n×n, the share of packets that the way loses; nil: none does.
+	loss []float64
 	// header is what a message adds to its bytes on every link, and share what a byte of payload becomes.
 	header, share float64
 	// crossed: n×n, the trunks on the way from one host to another; nil without trunks.
@@ -78,6 +80,7 @@ func newModel(net *plan.Network, snap *netmap.Snapshot) *model {
 			}
 		}
 		m.messages(snap)
+		m.losses(snap)
 	}
 	if len(net.Trunks) > 0 {
 		m.crossed = make([][]int32, n*n)
@@ -124,6 +127,29 @@ func (m *model) messages(snap *netmap.Snapshot) {
 			m.send[i*m.n+j], m.receive[i*m.n+j] = c.send, c.receive
 		}
 	}
+}
+
+// losses fills in what ways lose.
+func (m *model) losses(snap *netmap.Snapshot) {
+	for i := range m.latency {
+		if e := snap.Estimate(i/m.n, i%m.n); i/m.n != i%m.n && e.Has(netmap.FieldLoss) && e.Loss > 0 {
+			if m.loss == nil {
+				m.loss = make([]float64, m.n*m.n)
+			}
+			m.loss[i] = e.Loss
+		}
+	}
+}
+
+// repair returns how much later than without losses the last of so many bytes arrives that go at rate, in seconds, as may be expected.
+// A lost packet arrives a round trip after its time, so those of the last round trip count: of m losses among these the last is m/(m+1) of one behind the rest.
+func (m *model) repair(way int, bytes, rate float64) float64 {
+	if m.loss == nil || m.loss[way] == 0 {
+		return 0
+	}
+	rtt := 2 * m.latency[way]
+	lost := m.loss[way] * math.Ceil(min(bytes, rate*rtt)/packetBytes)
+	return rtt * lost / (lost + 1)
 }
 
 // load returns how long the busiest port, pipe, trunk or pair is at work for p, in seconds: spans end

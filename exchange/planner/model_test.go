@@ -114,3 +114,39 @@ func TestForecastHandsOut(t *testing.T) {
 		t.Errorf("%.4f s and %.4f s with 50 transfers more, want about %.4f s more", a, b, more)
 	}
 }
+
+// TestForecastRepairs: a transfer over a way that loses packets ends later by what the repair of its last ones takes: next to nothing where that
+// is one in a thousand of a few packets, nearly a round trip where many of the last round trip's are lost; and steps one behind the other pay each.
+func TestForecastRepairs(t *testing.T) {
+	const rtt = 100 * time.Millisecond
+	way := func(loss float64) *Problem {
+		return twoSites(t, 2, netmap.Estimate{
+			Known: netmap.FieldLatency | netmap.FieldBandwidth | netmap.FieldCapacity | netmap.FieldLoss, Latency: rtt / 2,
+			Bandwidth: 20 * netmap.Mbps, Capacity: 20 * netmap.Mbps, Lanes: 1, Loss: loss, LossOf: 10_000,
+		})
+	}
+	late := func(loss float64, made func(p *Problem) *plan.Plan) float64 {
+		clean, lossy := way(0), way(loss)
+		return (forecastOf(t, lossy, made(lossy)) - forecastOf(t, clean, made(clean))) / rtt.Seconds()
+	}
+	bulk := func(p *Problem) *plan.Plan { return far(p, 1, 1<<20) }
+	steps := func(p *Problem) *plan.Plan {
+		made := far(p, 1, 1<<20)
+		n := p.Snapshot.N()
+		back := plan.Transfer{ID: 1, Src: n / 2, Dst: 0, Phase: -1, Blocks: []plan.Block{{Origin: n / 2, Dest: 0}}, After: []int{0}}
+		made.Transfers = append(made.Transfers, back)
+		return made
+	}
+	for _, c := range []struct {
+		loss        float64
+		least, most float64 // round trips
+	}{{0, 0, 0}, {0.0001, 0.005, 0.05}, {0.01, 0.5, 0.8}, {0.2, 0.9, 1}} {
+		one, two := late(c.loss, bulk), late(c.loss, steps)
+		if one < c.least || one > c.most {
+			t.Errorf("%g lost: a transfer ends %.3f round trips later, want %g to %g", c.loss, one, c.least, c.most)
+		}
+		if math.Abs(two-2*one) > 0.01 {
+			t.Errorf("%g lost: two steps end %.3f round trips later, one %.3f", c.loss, two, one)
+		}
+	}
+}
