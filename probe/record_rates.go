@@ -160,6 +160,22 @@ func (r *recorder) unsearched(peer string) bool {
 	return bulked
 }
 
+// told reports whether a bulk probe over the link to peer, of this host or another one, has said what one flow gets.
+func (r *recorder) told(peer string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seeded(peer).out.bulk.readings() > 0 {
+		return true
+	}
+	_, claims, _ := r.claims(r.cfg.Self.Name, peer)
+	for _, c := range claims {
+		if c.e.Has(netmap.FieldLine) {
+			return true
+		}
+	}
+	return false
+}
+
 // one returns what a search for the knee need not measure again of the link to peer: a flow that gets but a part of it. Rate
 // is 0 where nobody has measured that.
 func (r *recorder) one(peer string) (one lanePoint, line float64) {

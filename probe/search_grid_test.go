@@ -74,6 +74,49 @@ func TestYoungLinkIsSearched(t *testing.T) {
 	}
 }
 
+// TestYoungGridIsSearched: the capacities of all six links between three sites are known soon after the start, whoever's turn it is just then. What
+// keeps them is the chatter of the first half minute on the slow links, and that the two directions of a link take turns.
+func TestYoungGridIsSearched(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU, and twelve times as much with the race detector")
+	}
+	const starts = 3
+	var sum time.Duration
+	for k := range starts {
+		cfg := gridtest.ThreeSites()
+		for i := range cfg.Sites {
+			cfg.Sites[i].Hosts = cfg.Sites[i].Hosts[:4]
+		}
+		for i := range cfg.Links {
+			cfg.Links[i].FlowRate, cfg.Links[i].Rate = cfg.Links[i].Rate, 8*cfg.Links[i].Rate
+		}
+		gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
+			time.Sleep(time.Duration(k) * 2 * wayTurn / starts)
+			w := &bulkWorld{world: newWorld(t), n: n}
+			var members []*member
+			for _, s := range cfg.Sites {
+				for _, h := range s.Hosts {
+					members = append(members, w.joinLanes(h, s.Name, nil))
+				}
+			}
+			w.run(members, true, func(context.Context) {
+				begun := time.Now()
+				for len(w.pairs(netmap.FieldLanes)) < len(cfg.Links) && time.Since(begun) < 3*time.Minute {
+					time.Sleep(time.Second)
+				}
+				took := time.Since(begun)
+				t.Logf("start %d: all %d directions are known after %v", k, len(cfg.Links), took)
+				if sum += took; took > 110*time.Second {
+					t.Errorf("start %d: of %d directions %d are known after %v", k, len(cfg.Links), len(w.pairs(netmap.FieldLanes)), took)
+				}
+			})
+		})
+	}
+	if mean := sum / starts; mean > 75*time.Second {
+		t.Errorf("all are known after %v in the mean", mean)
+	}
+}
+
 // snapshot is the map of all members.
 func (w *world) snapshot() *netmap.Snapshot {
 	hosts := make([]netmap.Host, len(w.peers))

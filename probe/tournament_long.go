@@ -42,6 +42,8 @@ const (
 	// bulkTurn is how long the turn of a host lasts that lacks one: what losses leave of a link is believed
 	// when two hosts have seen it, and read to some per cent when the budget of several probes has gone into it.
 	bulkTurn = 10 * time.Second
+	// freshTurn is the same while no host of the site has done one, whoever it is.
+	freshTurn = 2100 * time.Millisecond
 	// capacitySoon is the same for searches.
 	capacitySoon  = 5 * time.Minute
 	leastBulk     = 96 << 10 // bytes; a LAN's round trip times its rate is less than a window
@@ -110,11 +112,14 @@ func (p *Prober) longs(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		err := p.insistLong(ctx, l)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		for ok {
+			err := p.insistLong(ctx, l)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			p.longDone(l, err)
+			l, ok = p.follows(l, err)
 		}
-		p.longDone(l, err)
 		// Others' turns with this host have waited meanwhile.
 		if err := sleep(ctx, p.jitter(longRest)); err != nil {
 			return err
@@ -152,7 +157,11 @@ func (p *Prober) nextLong() (longProbe, bool) {
 			if !p.longDue(k, t.name, now) || k != KindLogP && !ourWay(self.site(), t.name, 0, now) {
 				continue
 			}
-			for _, every := range turnsOf(k) {
+			turns := turnsOf(k)
+			if k == KindBandwidth && p.untold(t.name, now) {
+				turns = append(turns, freshTurn)
+			}
+			for _, every := range turns {
 				// Sites change hands at instants of their own.
 				phase := time.Duration(mix(self.site()+"\x00"+t.name, uint64(k)) % uint64(every))
 				m, ok := roster.long(int64((time.Duration(now.UnixNano())+phase)/every), round, self.site(), t.name)
@@ -163,7 +172,7 @@ func (p *Prober) nextLong() (longProbe, bool) {
 				if ok && k != KindLogP && !ourWay(self.site(), t.name, l.takes(), now) {
 					continue
 				}
-				if ok && p.wanted(l, now, every == bulkTurn) {
+				if ok && p.wanted(l, now, every != bulkEvery) {
 					return l, true
 				}
 			}
@@ -182,6 +191,19 @@ func turnsOf(k Kind) []time.Duration {
 		return []time.Duration{logpEvery}
 	}
 	return []time.Duration{bulkEvery}
+}
+
+// untold reports whether nobody has told yet what one flow gets of the young link to a site.
+func (p *Prober) untold(site string, now time.Time) bool {
+	p.mu.Lock()
+	l := p.links[site]
+	fresh := l != nil && l.bulked == "" && now.Sub(l.since) < youth
+	p.mu.Unlock()
+	if !fresh {
+		return false
+	}
+	like := p.candidates(in(site))
+	return len(like) > 0 && !p.rec.told(like[0].Name)
 }
 
 // young reports whether a host that came lately has not been measured yet: its first train must

@@ -5,29 +5,43 @@ import "time"
 // firstSearch returns the first search of a young link that this host is to do, or its repetition where that has found no gain: it comes before
 // bulk probes, which may take many times as long and tell less. due says that there is one; while it is not the turn of its direction its rate is 0, and nothing else begins.
 func (p *Prober) firstSearch(now time.Time) (l longProbe, due bool) {
-	self := p.cfg.Self
 	for _, t := range p.roster().teams {
-		p.mu.Lock()
-		s := p.links[t.name]
-		if s == nil || t.name == self.site() || s.bulked == "" || !s.unsearched() || now.Sub(s.since) >= youth || now.Before(s.capacity.notBefore) {
-			p.mu.Unlock()
-			continue
-		}
-		peer, again, patient := s.bulked, s.doubted, s.patient(now)
-		p.mu.Unlock()
-		if !again && !p.rec.searches(peer, patient) {
-			continue
-		}
-		l, ok := p.longTo(KindCapacity, t.name, peer)
+		l, ok := p.searchOf(t.name, now)
 		switch {
 		case !ok:
-		case ourWay(self.site(), t.name, l.takes(), now):
+		case ourWay(p.cfg.Self.site(), t.name, l.takes(), now):
 			return l, true
 		default:
 			due = true
 		}
 	}
 	return longProbe{}, due
+}
+
+// searchOf returns the first search of the link to a site, or its repetition, if this host is to do it now.
+func (p *Prober) searchOf(site string, now time.Time) (l longProbe, ok bool) {
+	p.mu.Lock()
+	s := p.links[site]
+	if s == nil || site == p.cfg.Self.site() || s.bulked == "" || !s.unsearched() || now.Sub(s.since) >= youth || now.Before(s.capacity.notBefore) {
+		p.mu.Unlock()
+		return longProbe{}, false
+	}
+	peer, again, patient := s.bulked, s.doubted, s.patient(now)
+	p.mu.Unlock()
+	if !again && !p.rec.searches(peer, patient) {
+		return longProbe{}, false
+	}
+	return p.longTo(KindCapacity, site, peer)
+}
+
+// follows returns the first search of a link behind the bulk probe that has just read what one flow gets of it, if the turn of its direction
+// is not over: then nobody rests first, and the link is known a turn earlier.
+func (p *Prober) follows(done longProbe, err error) (l longProbe, ok bool) {
+	site, now := done.peer.site(), time.Now()
+	if err != nil || done.kind != KindBandwidth || p.pressed() || !ourWay(p.cfg.Self.site(), site, 0, now) {
+		return longProbe{}, false
+	}
+	return p.searchOf(site, now)
 }
 
 // unsearched reports whether this host has not searched the link yet, or only once and without a gain.
