@@ -209,5 +209,35 @@ func TestBulkFindsTheKnee(t *testing.T) {
 	}
 }
 
+// A search that has used up its bytes says what it has found until then: that several lanes get more than one, whatever more would. Of one that
+// has read no more than one lane nothing is said.
+func TestCutShortSaysWhatIsSure(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU, and twelve times as much with the race detector")
+	}
+	const flow, all = 2.5 * gridnet.Mbps, 20 * gridnet.Mbps
+	knew := 0
+	for _, bytes := range []int64{400_000, 1_500_000, 2_500_000, 4_000_000, 6_000_000} {
+		inBulkWorld(t, gridtest.Pair(gridnet.Link{Rate: all, FlowRate: flow, Latency: 50 * time.Millisecond}), nil, func(ctx context.Context, t *testing.T, w *bulkWorld) {
+			r, err := w.from.prober.bulk(ctx, w.to.peer, bulkOptions{lanes: maxLanes, time: maxBulkTime, bytes: bytes})
+			t.Logf("%d bytes: %.2f Mbit/s with %d lanes, knee %v, %v; %+v", bytes, r.Capacity.Mbps(), r.Lanes, r.Knee, err, r.Curve)
+			if err != nil || r.Knee {
+				t.Errorf("%d bytes: %v, knee %v", bytes, err, r.Knee)
+			}
+			if r.Lanes == 0 {
+				return
+			}
+			knew++
+			// The knee lies below the last point, where 95 % of what that got would do.
+			if want := min(float64(r.Lanes)*linkTruth(flow)/kneeShare, linkTruth(all)); float64(r.Capacity) < 0.9*want || float64(r.Capacity) > 1.15*want {
+				t.Errorf("%d bytes: %d lanes get %.2f Mbit/s, want about %.2f", bytes, r.Lanes, r.Capacity.Mbps(), want*8/1e6)
+			}
+		})
+	}
+	if knew < 2 {
+		t.Errorf("%d searches of 5 told anything", knew)
+	}
+}
+
 // linkTruth is what lanes get of a link of a rate, user bytes a second.
 func linkTruth(r gridnet.Rate) float64 { return float64(truth(r)) }

@@ -119,6 +119,9 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 		if err != nil {
 			if res.Knee = search.flat(curve); res.Knee {
 				_, res.Lanes = knee(curve)
+			} else if sure := gained(curve); errors.Is(err, errBulkLate) && sure != nil {
+				c, lanes := knee(sure)
+				res.Capacity, res.Lanes = netmap.BytesPerSec(c), lanes
 			}
 			return err
 		}

@@ -101,6 +101,20 @@ func (s kneeSearch) flat(curve []lanePoint) bool {
 	return n > 1 && curve[n-1].Lanes > s.begin && curve[n-1].Rate < (1+kneeGain)*curve[n-2].Rate && curve[n-2].Spread <= kneeDoubt && curve[n-1].Spread <= 2*kneeDoubt
 }
 
+// gained returns the points that are sure, where several lanes are among them that got more than fewer did, and nil otherwise. What they got
+// the link carries, though a search that has used up what it may take does not know whether more would get more.
+func gained(curve []lanePoint) (sure []lanePoint) {
+	for _, p := range curve {
+		if p.Enough {
+			sure = append(sure, p)
+		}
+	}
+	if n := len(sure); n < 2 || sure[n-1].Rate < (1+kneeGain)*sure[0].Rate {
+		return nil
+	}
+	return sure
+}
+
 // knee returns the capacity, the most that any number of lanes got, and the least number
 // that gets kneeShare of it. curve is in order of rising lanes. Between two points it
 // lies between what flows that do not disturb each other would need, each getting what it

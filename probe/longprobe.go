@@ -214,7 +214,7 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		if s := p.links[l.peer.site()]; s != nil {
 			s.bulked, s.bulkedAt = l.peer.Name, time.Now()
 			if l.kind == KindCapacity {
-				s.doubted = res.Lanes == 1 && s.searchedAt.IsZero()
+				s.doubted = (res.Lanes == 1 || !res.Knee) && s.searchedAt.IsZero()
 				s.searchedAt = s.bulkedAt
 			}
 		}

@@ -130,7 +130,7 @@ type linkState struct {
 	bulked               string    // to whom the last bulk probe went, "" before the first
 	bulkedAt             time.Time // when
 	searchedAt           time.Time // for the capacity, by this host
-	doubted              bool      // that search was the first, and has found no gain
+	doubted              bool      // that search was the first, and has found no gain, or was cut short
 }
 
 // A schedule says when something may be tried again.

@@ -60,11 +60,11 @@ const (
 	searchPatience = 3 * time.Second
 	// searchGain is how many times as much as other first probes the first search of a link may take: it ends where twice the
 	// lanes get no more, so it takes that only where the link carries as many times what trains have read.
-	searchGain = 8
+	searchGain = 12
 	// searchFirst is for how long after the start of a link its bulk probes of further hosts wait for the first search, and that for a
 	// second opinion where strangers seem to be on the link.
 	searchFirst = 2 * time.Minute
-	// searchAgain is after how long the first search is repeated that has found no gain.
+	// searchAgain is after how long the first search is repeated that has found no gain, or was cut short.
 	searchAgain = time.Minute
 	// firstPart is the part of the burst of a link that its first bulk probe may take: the rest is for that of a
 	// second host.
