@@ -15,6 +15,10 @@ import (
 // tcpShare is what of a link's IP bytes one TCP flow gets: 1,448 of 1,500, with time stamps.
 const tcpShare = 1448.0 / 1500
 
+// firstProbes is how long the bulk probes and searches of a young grid go on, about, when its map is whole. Those that meet a flow read too little,
+// and are repeated into the next one.
+const firstProbes = time.Minute
+
 // iperf3 lets one TCP flow fill one pair of each of three links, all at once, and compares what it
 // got with what a map said before.
 func (c *cluster) iperf3(t *testing.T, list []pairing) {
@@ -62,10 +66,11 @@ func (c *cluster) iperf3(t *testing.T, list []pairing) {
 			gridfile.FormatRate(r.rate), gridfile.FormatRate(want), gridfile.FormatRate(tcp), 100*(float64(tcp/want)-1))
 		return float64(tcp/want) - 1
 	}
+	time.Sleep(firstProbes)
 	for i := range runs {
 		start(&runs[i])
 	}
-	// This grid is young: its bulk probes share the links for seconds, and a flow that meets one is measured again.
+	// Bulk probes share the links for seconds, and a flow that meets one is measured again.
 	const tries = 4
 	for i := range runs {
 		far := off(runs[i])

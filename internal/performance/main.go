@@ -62,7 +62,7 @@ func run(ctx context.Context, only string, list bool, seeds int, out string) err
 			return err
 		}
 	}
-	raw := &Raw{Command: command(), Date: time.Now().UTC().Format("2006-01-02 15:04:05 UTC")}
+	raw := &Raw{Command: command(), Date: time.Now().UTC().Format("2006-01-02 15:04:05.000 UTC")}
 	begin := time.Now()
 	err = bubble.Run(ctx, "internal/performance", "TestMeasure", cells, func(r Reading) {
 		raw.Readings = append(raw.Readings, r)
