@@ -41,6 +41,16 @@ func (w *bulkWorld) joinLanes(name, site string, change func(*Config)) *member {
 	return w.joinOver(gridtest.Listen(w.t, w.n, name), more, Peer{Name: name, Site: site}, change)
 }
 
+// joinSites is joinLanes for all hosts of cfg.
+func (w *bulkWorld) joinSites(cfg gridnet.Config) (members []*member) {
+	for _, s := range cfg.Sites {
+		for _, h := range s.Hosts {
+			members = append(members, w.joinLanes(h, s.Name, nil))
+		}
+	}
+	return members
+}
+
 // joinOver is [world.join] with lanes on sockets of their own.
 func (w *world) joinOver(conn net.PacketConn, more func() (net.PacketConn, error), peer Peer, change func(*Config)) *member {
 	w.t.Helper()

@@ -37,12 +37,7 @@ func TestYoungLinkIsSearched(t *testing.T) {
 			}
 			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 				w := &bulkWorld{world: newWorld(t), n: n}
-				var members []*member
-				for _, s := range cfg.Sites {
-					for _, h := range s.Hosts {
-						members = append(members, w.joinLanes(h, s.Name, nil))
-					}
-				}
+				members := w.joinSites(cfg)
 				w.run(members, true, func(context.Context) {
 					time.Sleep(2 * time.Minute)
 					s := netmap.Predict(w.snapshot())
@@ -93,12 +88,7 @@ func TestYoungGridIsSearched(t *testing.T) {
 		gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 			time.Sleep(time.Duration(k) * 2 * wayTurn / starts)
 			w := &bulkWorld{world: newWorld(t), n: n}
-			var members []*member
-			for _, s := range cfg.Sites {
-				for _, h := range s.Hosts {
-					members = append(members, w.joinLanes(h, s.Name, nil))
-				}
-			}
+			members := w.joinSites(cfg)
 			w.run(members, true, func(context.Context) {
 				begun := time.Now()
 				for len(w.pairs(netmap.FieldLanes)) < len(cfg.Links) && time.Since(begun) < 3*time.Minute {

@@ -23,12 +23,7 @@ func youngWorld(t *testing.T, link gridnet.Link, f func(t *testing.T, w *bulkWor
 	}
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := &bulkWorld{world: newWorld(t), n: n}
-		var members []*member
-		for _, s := range cfg.Sites {
-			for _, h := range s.Hosts {
-				members = append(members, w.joinLanes(h, s.Name, nil))
-			}
-		}
+		members := w.joinSites(cfg)
 		w.run(members, true, func(context.Context) { f(t, w, members) })
 	})
 }
