@@ -216,7 +216,13 @@ func TestQUICRing(t *testing.T) {
 // TestCutThrough sends one block along a chain of five hosts. A host that forwarded
 // whole blocks would need four times the time of one hop.
 func TestCutThrough(t *testing.T) {
-	overGridnet(t, star(5, gridnet.Link{Rate: 10 * gridnet.Mbps, Latency: 2 * time.Millisecond}), 1, func(t *testing.T, _ *gridnet.Network, g *quicGrid) {
+	const trip = 4 * time.Millisecond
+	// Engines know the path, as those of agents do: without windows the first hop lost 28 packets, and the
+	// time went by when they were missed, 1.12 to 1.18 s.
+	known := func(c *Config, _ *lane.Config) {
+		c.Path = func(string) Path { return Path{RTT: trip, Rate: 1.25e6, Flows: 1} }
+	}
+	overGridnet(t, star(5, gridnet.Link{Rate: 10 * gridnet.Mbps, Latency: trip / 2}), 1, func(t *testing.T, _ *gridnet.Network, g *quicGrid) {
 		rng := rand.New(rand.NewPCG(1, 51))
 		b := newPlanner(plan.Allgather, 5)
 		for h := range 4 {
@@ -237,13 +243,13 @@ func TestCutThrough(t *testing.T) {
 		stats := g.must(t, j)
 		oneHop := time.Duration(float64(size) / float64(10*gridnet.Mbps) * float64(time.Second))
 		t.Logf("chain of 5: %v; one hop at line rate: %v", stats[4].Elapsed, oneHop)
-		if stats[4].Elapsed > oneHop*14/10 {
+		if stats[4].Elapsed > oneHop*13/10 {
 			t.Errorf("the last host of the chain had the block after %v, one hop takes %v", stats[4].Elapsed, oneHop)
 		}
 		if stats[4].Elapsed < oneHop {
 			t.Errorf("%v is less than the line needs, %v: the network is not what this test thinks", stats[4].Elapsed, oneHop)
 		}
-	})
+	}, known)
 }
 
 // TestQUICThreeSites runs 20 hosts on the grid of Gupta & Vadhiyar (HPDC 2007), Tables 1
