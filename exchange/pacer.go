@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ const (
 	pacerUp, pacerNear = 1.25, 1.05
 	// pacerUsed is the part of the rate that must have been used for that.
 	pacerUsed = 0.85
+	// pacerDrain is in how many round trips a queue is to be gone that is longer than it should be.
+	pacerDrain = 4
 	// pacerDown is the least of its rate that is left in one step, pacerFloor what is left of the believed one in the end: from there
 	// on windows are what holds back.
 	pacerDown, pacerFloor = 0.75, 1. / 8
@@ -34,6 +37,12 @@ const (
 	peerQueue = 6000
 	peerDrain = 16
 )
+
+// met is what a slice that was sent then met on its way: it was late by so much at least.
+type met struct {
+	sent time.Time
+	late time.Duration
+}
 
 // pacers are those of all runs of an engine.
 type pacers struct {
@@ -56,7 +65,10 @@ type paced struct {
 // found out, and what was lost comes a round trip or two late.
 //
 // The rate is that of the map at first. Where the map is wrong what slices wait in the queue ahead says so, as for
-// windows: the rate grows while it is used and the queue is short, and shrinks when that is long.
+// windows. While nothing waits the rate grows, if it is used. Where something does, the queue is full of what was sent too fast: how it grew from round to round at the
+// rates that were held says at which rate it is left by this host's bytes, and that is the new rate, but for what
+// brings the queue to three quarters of target in a few round trips. What is under way is counted as arrived: a host that came down until the
+// queue was seen to be short would come down twice, with all others, and leave the link idle.
 //
 // Only where something holds each flow is there a pacer (run.lanesTo): where one flow fills the path, windows alone keep its queue short, and they
 // follow a link that falls, or a second exchange, sooner.
@@ -68,13 +80,20 @@ type pacer struct {
 	believed, rate float64       // bytes a second
 	base           time.Duration // round trip without queues
 	target         time.Duration // queue
-	drain          time.Duration // in which a queue is to be gone; zero: at once
+	drain          time.Duration // in which a queue is to be gone
+	own            bool          // the queue is this pacer's alone
 	next           time.Time     // when the next slice may go
 
-	late  []time.Duration // of the slices of this round; reused
-	begin time.Time       // of the round; zero: it has none
-	sent  int64           // bytes that were let go
-	since time.Time       // since then
+	begin  time.Time     // since when the rate is what it is; zero: no round has begun
+	was    float64       // the one before
+	late   []met         // the slices of this round; reused
+	sent   int64         // bytes that were let go
+	since  time.Time     // since then
+	at     time.Time     // when the slices of the last round were sent, in the mean
+	queue  time.Duration // that they met
+	cut    bool          // and that was far too long
+	ahead  time.Duration // queue that was expected when the rate came down
+	longer int           // slices in a row that met a far longer one
 }
 
 // join returns the pacer to site, over p, which hosts hosts like this one share; nil if p does not say enough. Each join is
@@ -87,7 +106,7 @@ func (a *pacers) join(site string, p Path, hosts int) *pacer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.enter(paced{name: site}, p, float64(p.capacity())/float64(hosts))
-	s.target = max(p.capacity().Time(pacerQueue), p.RTT/16, 2*time.Millisecond)
+	s.target, s.drain = max(p.capacity().Time(pacerQueue), p.RTT/16, 2*time.Millisecond), pacerDrain*s.base
 	return s
 }
 
@@ -104,7 +123,7 @@ func (a *pacers) joinPeer(host string, p Path, lanes int) *pacer {
 	defer a.mu.Unlock()
 	s := a.enter(paced{name: host, host: true}, p, rate)
 	s.target = max(netmap.BytesPerSec(s.believed).Time(peerQueue), p.RTT/16, 2*time.Millisecond)
-	s.drain = peerDrain * s.base
+	s.drain, s.own = peerDrain*s.base, p.Loss <= leastLoss
 	return s
 }
 
@@ -148,6 +167,9 @@ func (s *pacer) slot(n int64, now time.Time) time.Duration {
 	if least := now.Add(-pacerSlack); s.next.Before(least) {
 		s.next = least
 	}
+	if s.begin.IsZero() {
+		s.begin, s.since = now, now
+	}
 	wait := s.next.Sub(now)
 	s.sent += n
 	s.next = s.next.Add(time.Duration(float64(n) / s.rate * 1e9))
@@ -167,44 +189,103 @@ func (s *pacer) idle(now time.Time) bool {
 	return !s.next.After(now)
 }
 
-// heard notes that slices were late by so much at least, because of queues ahead.
-func (s *pacer) heard(late time.Duration, now time.Time) {
+// heard notes that a slice that was sent then was late by so much at least, because of queues ahead.
+func (s *pacer) heard(late time.Duration, sent, now time.Time) {
 	if s == nil {
 		return
 	}
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	if s.begin.IsZero() {
-		s.begin, s.sent, s.since = now, 0, now
-	}
-	if now.Before(s.begin) {
-		return // sent before the rate was what it is
-	}
-	if len(s.late) < pacerMemory {
-		s.late = append(s.late, late)
-	}
-	if now.Sub(s.begin) < s.base || len(s.late) < leastSlices {
 		return
+	}
+	if sent.Before(s.begin) { // at another rate
+		s.worse(late, now)
+		return
+	}
+	if len(s.late) == pacerMemory {
+		s.late = slices.Delete(s.late, 0, 1)
+	}
+	s.late = append(s.late, met{sent, late})
+	switch {
+	case len(s.late) < leastSlices:
+	case sent.Sub(s.late[0].sent) >= s.base:
+		s.judge(s.late, now)
+	case late > 2*s.target && now.Sub(s.since) >= s.base: // a long queue is not waited for
+		s.judge(s.late[len(s.late)-leastSlices:], now)
+	}
+}
+
+// worse looks at what was sent before the rate came down last. If it is late by far more than was foreseen then, the link has fallen, and
+// the rate comes down again before the next round ends.
+func (s *pacer) worse(late time.Duration, now time.Time) {
+	if late < s.ahead+2*s.target+s.base {
+		s.longer = 0
+		return
+	}
+	if s.longer++; s.longer < leastSlices || now.Sub(s.since) < s.base {
+		return
+	}
+	s.longer, s.ahead = 0, late
+	s.rate = max(s.rate*pacerDown, min(s.rate, pacerFloor*s.believed))
+	s.begin, s.since, s.sent = now, now, 0
+	s.at = time.Time{}
+}
+
+// judge ends a round, whose slices were sent at one rate, and sets the next rate.
+func (s *pacer) judge(round []met, now time.Time) {
+	at := s.begin // when they were sent, in the mean
+	for _, m := range round {
+		at = at.Add(m.sent.Sub(s.begin) / time.Duration(len(round)))
 	}
 	// Of lossy links some are late because they waited for a retransmission, on others a peer's clock
 	// is compared with a slice that met a queue itself.
-	slices.Sort(s.late)
-	before, queue := s.rate, s.late[len(s.late)/4]
+	slices.SortFunc(round, func(a, b met) int { return cmp.Compare(a.late, b.late) })
+	before, queue := s.rate, round[len(round)/4].late
+	used := float64(s.sent) / (s.rate * now.Sub(s.since).Seconds())
+	up := pacerNear
+	if s.rate < 0.9*s.believed {
+		up = pacerUp
+	}
+	cut := s.cut
+	s.cut, s.ahead = false, queue
 	switch {
-	case queue > s.target*5/4: // what it has sent meanwhile comes on top
-		drain := max(queue+s.base, s.drain)
-		s.rate = max(s.rate*max(pacerDown, 1-float64(queue-s.target/2)/float64(drain)), min(s.rate, pacerFloor*s.believed))
-	case float64(s.sent) < pacerUsed*s.rate*now.Sub(s.since).Seconds(): // something else holds the lanes back, or nothing
-		s.rate = max(s.rate/pacerNear, min(s.rate, s.believed))
-	case queue < s.target/2:
-		up := pacerNear
-		if s.rate < 0.9*s.believed {
-			up = pacerUp
+	case queue > s.target*5/4 || queue > s.target/4 && used >= pacerUsed && !s.own:
+		leaves := s.leaves(at, queue)
+		least := pacerDown * s.rate
+		if cut { // once, it may have been repairs of losses; twice, it is the link
+			least = pacerDown * min(leaves, s.rate)
 		}
+		ahead := queue.Seconds() + now.Sub(at).Seconds()*(s.rate/leaves-1) // with what was sent meanwhile
+		to := leaves * (1 + (s.target.Seconds()*3/4-ahead)/s.drain.Seconds())
+		s.ahead = max(queue, time.Duration(ahead*1e9))
+		s.cut = to < pacerDown*s.rate
+		s.rate = min(max(to, least, min(s.rate, pacerFloor*s.believed)), s.rate*up, pacerMost*s.believed)
+	case used < pacerUsed: // something else holds the lanes back, or nothing
+		s.rate = max(s.rate/pacerNear, min(s.rate, s.believed))
+	case queue < s.target/2: // of a peer's own
 		s.rate = min(s.rate*up, pacerMost*s.believed)
 	}
-	s.begin, s.late, s.sent, s.since = now, s.late[:0], 0, now
 	if s.rate != before {
-		s.begin = now.Add(s.base + queue)
+		s.begin, s.was = now, before
 	}
+	s.at, s.queue = at, queue
+	s.late, s.sent, s.since = s.late[:0], 0, now
+}
+
+// leaves returns at what rate the queue is left by what this host sent, in bytes a second, if slices sent at at met queue
+// there: what was sent since the last round's slices took as long as passed and the queue grew by.
+func (s *pacer) leaves(at time.Time, queue time.Duration) float64 {
+	if s.at.IsZero() {
+		return s.rate
+	}
+	bytes := s.rate * at.Sub(s.at).Seconds()
+	if s.at.Before(s.begin) {
+		bytes = s.rate*at.Sub(s.begin).Seconds() + s.was*s.begin.Sub(s.at).Seconds()
+	}
+	took := at.Sub(s.at) + queue - s.queue
+	if at.Sub(s.at) < s.base/2 || took <= 0 {
+		return s.rate // a repair of a loss would be all that is seen
+	}
+	return bytes / took.Seconds()
 }

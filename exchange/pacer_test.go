@@ -93,6 +93,7 @@ func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *
 	type flight struct {
 		answer time.Time
 		late   time.Duration
+		sent   time.Time
 	}
 	start := time.Unix(0, 0)
 	var under []flight
@@ -100,7 +101,7 @@ func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *
 	carried := 0.0
 	for now.Sub(start) < 20*time.Second {
 		for len(under) > 0 && !under[0].answer.After(now) {
-			s.heard(under[0].late, now)
+			s.heard(under[0].late, under[0].sent, now)
 			under = under[1:]
 		}
 		now = now.Add(s.slot(slice, now))
@@ -113,12 +114,108 @@ func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *
 		if rng != nil && rng.IntN(20) == 0 {
 			late += 150 * time.Millisecond
 		}
-		under = append(under, flight{free.Add(100*time.Millisecond + back), late})
+		under = append(under, flight{free.Add(100*time.Millisecond + back), late, now})
 		if now.Sub(start) > 10*time.Second {
 			carried += float64(slice)
 		}
 	}
 	return carried / 10 / rate, longest
+}
+
+// TestPacersShareLink: hosts that send over one link see one queue. The link is never idle, and they go on as they began.
+func TestPacersShareLink(t *testing.T) {
+	const slice = 2500
+	for _, c := range []struct {
+		hosts          int
+		believed, link float64 // bytes a second
+		back           time.Duration
+		least          float64
+		most           float64 // queue, bytes
+	}{
+		{4, 1.28e6, 1.28e6, 0, 0.97, 80e3}, {8, 1.16e6, 1.16e6, 0, 0.97, 80e3}, {8, 1.16e6, 1.16e6, 50 * time.Millisecond, 0.97, 80e3},
+		{4, 1.28e6, 1.22e6, 0, 0.97, 80e3}, {4, 1.22e6, 1.28e6, 0, 0.97, 80e3}, {8, 4.75e6, 4.5e6, 30 * time.Millisecond, 0.97, 120e3}, {8, 2.5e6, 2.3e6, 0, 0.97, 100e3},
+	} {
+		for seed := range uint64(3) {
+			hosts := make([]*pacer, c.hosts)
+			for h := range hosts {
+				var all pacers // of an engine each
+				hosts[h] = all.join("there", held8(netmap.BytesPerSec(c.believed)), c.hosts)
+			}
+			got := overOneLink(hosts, slice, c.link, c.back, rand.New(rand.NewPCG(seed, 8)))
+			t.Logf("%d hosts, believed %.3g, link %.3g, answers %v later: %.3f of the link (worst half second %.3f), a queue of %.0f bytes, hosts %.3f to %.3f of their parts", c.hosts, c.believed, c.link, c.back, got.share, got.worst, got.longest, got.low, got.high)
+			if got.share < c.least || got.longest > c.most {
+				t.Errorf("want at least %.2f of the link and a queue of at most %.0f bytes", c.least, c.most)
+			}
+		}
+	}
+}
+
+// What came of several pacers on one link.
+type shared struct {
+	share   float64 // of the link, from the first second on
+	worst   float64 // of its half seconds
+	longest float64 // queue, bytes
+	low     float64 // part of a host's equal part of the link, of the one that got least
+	high    float64 // and most
+}
+
+// overOneLink sends slices of so many bytes at each host's pace for 10 s through one queue that rate bytes a second leave.
+func overOneLink(hosts []*pacer, slice int64, rate float64, back time.Duration, rng *rand.Rand) (r shared) {
+	type flight struct {
+		answer time.Time
+		late   time.Duration
+		sent   time.Time
+	}
+	const length, halves = 10 * time.Second, 20
+	start := time.Unix(0, 0)
+	due := make([]time.Time, len(hosts)) // when a host's next slice goes
+	for h := range due {
+		due[h] = start.Add(time.Duration(rng.Int64N(int64(10 * time.Millisecond))))
+	}
+	under := make([][]flight, len(hosts))
+	sums := make([]float64, len(hosts))
+	var done [halves]float64
+	free := start
+	for {
+		h := 0
+		for i := range due {
+			if due[i].Before(due[h]) {
+				h = i
+			}
+		}
+		now := due[h]
+		if now.Sub(start) >= length {
+			break
+		}
+		if free.Before(now) {
+			free = now
+		}
+		late := free.Sub(now)
+		r.longest = max(r.longest, late.Seconds()*rate)
+		free = free.Add(time.Duration(float64(slice) / rate * 1e9))
+		if k := int(free.Sub(start) / (length / halves)); k < halves {
+			done[k] += float64(slice)
+		}
+		sums[h] += float64(slice)
+		jitter := time.Duration(rng.Int64N(int64(3 * time.Millisecond)))
+		under[h] = append(under[h], flight{free.Add(100*time.Millisecond + back + jitter), late + jitter, now})
+		for len(under[h]) > 0 && !under[h][0].answer.After(now) {
+			hosts[h].heard(under[h][0].late, under[h][0].sent, now)
+			under[h] = under[h][1:]
+		}
+		due[h] = now.Add(max(hosts[h].slot(slice, now), time.Duration(1)))
+	}
+	r.worst, r.low = 1, 1e9
+	for _, b := range done[2:] {
+		b /= rate * (length / halves).Seconds()
+		r.share += b / (halves - 2)
+		r.worst = min(r.worst, b)
+	}
+	for _, s := range sums {
+		part := s * float64(len(hosts)) / rate / length.Seconds()
+		r.low, r.high = min(r.low, part), max(r.high, part)
+	}
+	return r
 }
 
 // TestPacersEnd: a site is remembered while somebody sends there; nobody paces what is not known or not held.
@@ -132,7 +229,7 @@ func TestPacersEnd(t *testing.T) {
 		if s != nil || s.slot(1e9, time.Now()) != 0 || s.idle(time.Now()) {
 			t.Errorf("%+v is paced", p)
 		}
-		s.heard(time.Second, time.Now())
+		s.heard(time.Second, time.Now(), time.Now())
 		s.leave()
 	}
 	a, b := all.join("there", held8(1e6), 8), all.join("there", held8(2e6), 8)

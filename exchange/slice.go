@@ -112,9 +112,10 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 		return fmt.Errorf("%w: answer to %d bytes, which were not sent or not asked about", errMalformed, got)
 	}
 	best, most := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	n := 0
+	n, at := 0, l.win.run.start
 	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
 		if s := l.slices[n]; s.at != 0 && !l.win.run.early(s.at) {
+			at = l.win.run.start.Add(s.at)
 			behind := l.win.rate.Time(got - s.end) // what has come behind it took time
 			best = min(best, l.win.took(l.win.run.began+s.at, clock)-behind)
 			most = min(most, l.win.took(l.win.run.began+min(s.from, s.at), clock)-behind)
@@ -125,7 +126,7 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 		late, known := l.win.lateness(best)
 		l.meter.slice(late)
 		if known { // the first one is late by nothing, whatever it met
-			l.pacer.heard(late, time.Now())
+			l.pacer.heard(late, at, time.Now())
 		}
 	}
 	more := got - l.got
