@@ -148,7 +148,10 @@ func (b *loadBook) verdict(site string, link known, now time.Time) (rate float64
 	if !fell && !more {
 		return 0, false
 	}
-	pressed, hosts := b.pressed(site, h.rate, link.line, now)
+	pressed, hosts, begins := b.pressed(site, h.rate, link.line, now)
+	if begins && !more {
+		return 0, false
+	}
 	if !h.steady || !fell || hosts < 2 && !link.alone {
 		need = loadPressedMost
 	}
@@ -161,8 +164,9 @@ func (b *loadBook) verdict(site string, link known, now time.Time) (rate float64
 
 // pressed returns which share of a link to site that carries rate, and is believed to carry line, was full in the last
 // second: what hosts have sent there that stood in its queue; and how many hosts have. A second in which more was sent counts for no
-// more, as it was another link then. The caller holds the lock.
-func (b *loadBook) pressed(site string, rate, line float64, now time.Time) (full float64, hosts int) {
+// more, as it was another link then. begins is that they do so only now, or by now send more than rate: then what was said to arrive is what
+// the end of an exchange left, and these are the first seconds of the next one. The caller holds the lock.
+func (b *loadBook) pressed(site string, rate, line float64, now time.Time) (full float64, hosts int, begins bool) {
 	var sent [loadParts]float64
 	for o, p := range b.out {
 		if binAt(now)-p.head > loadBins {
@@ -186,5 +190,5 @@ func (b *loadBook) pressed(site string, rate, line float64, now time.Time) (full
 	for _, s := range sent {
 		full += min(s/rate, 1) / loadParts
 	}
-	return full, hosts
+	return full, hosts, sent[0] > loadStale*rate || sent[0]+sent[1] > 2*(sent[2]+sent[3])
 }

@@ -45,6 +45,8 @@ const (
 	// has just fallen and is shared by many lanes a quarter to all: lanes that hand on what comes in wait now and then.
 	loadPressed     = 0.25
 	loadPressedMost = 0.5
+	// loadStale is how many times what is said to arrive may stand in a queue: more has arrived by now.
+	loadStale = 1.5
 	// loadNarrow is the share of the link's rate that a pair must be believed to get for its queue to be that of
 	// the link: what is slower stands in a queue of its own, that of a host's port.
 	loadNarrow = 0.75

@@ -21,6 +21,7 @@ type tellers struct {
 	rng   *rand.Rand
 	next  []time.Time
 	owed  []float64 // packets that have arrived and were not told of
+	part  float64   // of the next packet that has arrived
 	until time.Time
 }
 
@@ -35,10 +36,9 @@ func newTellers(rng *rand.Rand, n int, now time.Time) *tellers {
 // pass lets d pass, in which rate says what arrives, in bytes of IP a second. Whole packets go to any of the hosts.
 func (ts *tellers) pass(d time.Duration, rate func(now time.Time) float64, tell func(host int, l load, now time.Time)) {
 	const step = 5 * time.Millisecond
-	packets := 0.0
 	for end := ts.until.Add(d); ts.until.Before(end); {
 		ts.until = ts.until.Add(step)
-		for packets += rate(ts.until) * step.Seconds() / (trainPayload + packetCost); packets >= 1; packets-- {
+		for ts.part += rate(ts.until) * step.Seconds() / (trainPayload + packetCost); ts.part >= 1; ts.part-- {
 			ts.owed[ts.rng.IntN(len(ts.owed))]++
 		}
 		for i := range ts.next {
@@ -152,6 +152,80 @@ func TestBothEndsSayFallen(t *testing.T) {
 		}
 		if ok && b.open("b", now) || !ok && b.open("b", now) != (tc.arrives > 0 && tc.heard == 0) {
 			t.Errorf("%s: open is %v after the verdict", tc.name, b.open("b", now))
+		}
+	}
+}
+
+// Between two exchanges little arrives, and its keeper says so. What the next one sends stands in queues from its first second on: the link has
+// not fallen. If it falls then, that is found.
+func TestNextExchangeIsNoFall(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 14))
+		line := 250e3 * (0.8 + 10*rng.Float64())
+		begin := time.Unix(2e9, rng.Int64N(1e9))
+		ramp := (0.3 + rng.Float64()) * float64(time.Second) // until the link is full
+		hosts := 1 + rng.IntN(8)
+		var here, there loadBook // of the keepers of both ends
+		arrive := newTellers(rng, 1+rng.IntN(8), begin)
+		next := make([]time.Time, hosts) // when a sender tells
+		for h := range next {
+			next[h] = begin.Add(time.Duration(rng.Int64N(int64(loadsEvery))))
+		}
+		var said time.Time
+		var falls []float64
+		fell := time.Time{}
+		second := begin.Add(6 * time.Second) // exchange
+		rate := func(now time.Time) float64 {
+			switch at := now.Sub(second); {
+			case now.Sub(begin) < 4*time.Second:
+				return line
+			case at < 0:
+				return line / 30
+			case !fell.IsZero() && now.After(fell):
+				return line / 4
+			default:
+				return line * max(1./30, min(1, float64(at)/ramp))
+			}
+		}
+		for now := begin; now.Before(begin.Add(16 * time.Second)); now = now.Add(50 * time.Millisecond) {
+			if fell.IsZero() && now.Sub(second) > 5*time.Second {
+				fell = now
+			}
+			arrive.pass(50*time.Millisecond, rate, func(host int, l load, now time.Time) {
+				l.Site = "here"
+				there.take(fmt.Sprint(host), l, now)
+			})
+			// As tells does.
+			if d, ok := there.fallen(now)["here"]; ok && d.rate < loadFallen*line {
+				said = now
+				here.hear("there", d, now)
+			} else if !said.IsZero() && now.Sub(said) < followAge {
+				if more := there.more("here", said, now); more > 0 {
+					here.hear("there", dip{more, true}, now)
+				}
+			}
+			for h := range next {
+				if now.Before(next[h]) {
+					continue
+				}
+				next[h] = next[h].Add(loadsEvery)
+				l := load{Site: "there", Span: loadsEvery, Line: netmap.BytesPerSec(line)}
+				if at := now.Sub(second); at > 100*time.Millisecond {
+					l.Pressed = int64(rate(now.Add(-100*time.Millisecond)) * loadsEvery.Seconds() / float64(hosts))
+				}
+				here.take(fmt.Sprint(h), l, now)
+				if l.Pressed > 0 && here.open("there", now) {
+					if rate, ok := here.verdict("there", known{line, hosts == 1, notBack}, now); ok {
+						falls = append(falls, rate)
+						if fell.IsZero() {
+							t.Fatalf("seed %d: %v into the second exchange over a link of %.0f B/s it has fallen to %.0f", seed, now.Sub(second), line, rate)
+						}
+					}
+				}
+			}
+		}
+		if len(falls) == 0 || apart(falls[len(falls)-1], line/4) > 0.15 {
+			t.Fatalf("seed %d: the link fell from %.0f to %.0f B/s, found were %.0f", seed, line, line/4, falls)
 		}
 	}
 }
