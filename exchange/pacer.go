@@ -229,7 +229,7 @@ func (s *pacer) worse(late time.Duration, now time.Time) {
 	s.longer, s.ahead = 0, late
 	s.rate = max(s.rate*pacerDown, min(s.rate, pacerFloor*s.believed))
 	s.begin, s.since, s.sent = now, now, 0
-	s.at = time.Time{}
+	s.at, s.late = time.Time{}, s.late[:0]
 }
 
 // judge ends a round, whose slices were sent at one rate, and sets the next rate.
