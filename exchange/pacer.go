@@ -25,7 +25,7 @@ const (
 	pacerUsed = 0.85
 	// pacerDrain is in how many round trips a queue is to be gone that is longer than it should be.
 	pacerDrain = 4
-	// pacerDown is the least of its rate that is left in one step, pacerFloor what is left of the believed one in the end: from there
+	// pacerDown is the least of its rate that one round leaves, if not the one before said the same, pacerFloor what is left of the believed one in the end: from there
 	// on windows are what holds back.
 	pacerDown, pacerFloor = 0.75, 1. / 8
 	// pacerMemory bounds the slices of a round that are looked at.
