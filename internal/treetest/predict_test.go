@@ -56,7 +56,7 @@ func inBand(taken, predicted time.Duration, band [2]float64, lost int) error {
 
 // within runs p, whose time is to be in the band around predicted. Packets that the last ones' repetitions lost as well
 // cost a multiple of tailLoss: of 29 runs of "aapc none" on a star, with some 540 packets lost each, two thirds took
-// 1.13 to 1.15 of what was predicted, one 1.56, and one of CI's 2.6. So a run that lost packets and took too long is repeated, twice at
+// 1.13 to 1.16 of what was predicted, one 1.56, and one of CI's 2.6. So a run that lost packets and took too long is repeated, twice at
 // most; what is slow each time is so for another reason.
 func (c *Cluster) within(p *plan.Plan, predicted time.Duration, band [2]float64) (*Result, error) {
 	for tries := 1; ; tries++ {
