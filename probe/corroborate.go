@@ -54,6 +54,29 @@ func corroborate(self string, own float64, claims []claim) []netmap.Estimate {
 	return out
 }
 
+// contested reports whether just two hosts have measured what a flow gets of the link, self not among them, and one says many times what
+// the other does: which of them is right only a third can tell.
+func contested(self string, claims []claim) bool {
+	parts := make(map[string][]float64)
+	for _, c := range claims {
+		if part, ok := c.part(); ok {
+			parts[c.from] = append(parts[c.from], part)
+		}
+	}
+	if len(parts) != corroborators || parts[self] != nil {
+		return false
+	}
+	var least, most float64
+	for _, v := range parts {
+		m := medianOf(v)
+		if least == 0 || m < least {
+			least = m
+		}
+		most = max(most, m)
+	}
+	return disputedLow*least < most
+}
+
 // commonRate returns what senders say that a flow gets: 0 if they are too few.
 func commonRate(claims []claim) float64 {
 	rates := make(map[string][]float64)

@@ -7,6 +7,33 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
+// A third host is to measure what a flow gets of a link where two have, and disagree.
+func TestContested(t *testing.T) {
+	says := func(from string, part float64) claim {
+		return claim{from, netmap.Estimate{
+			Known: netmap.FieldBandwidth | netmap.FieldLine, Source: netmap.SourceProbed, Bandwidth: netmap.BytesPerSec(1e6 * part), Line: 1e6,
+		}}
+	}
+	plain := claim{"p", netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e4, Source: netmap.SourceProbed}}
+	for i, tt := range []struct {
+		claims []claim
+		want   bool
+	}{
+		{nil, false},
+		{[]claim{says("a", 0.01)}, false},
+		{[]claim{says("a", 0.01), plain}, false},
+		{[]claim{says("a", 0.01), says("b", 1)}, true},
+		{[]claim{says("a", 0.01), says("a", 0.02), says("b", 1), plain}, true},
+		{[]claim{says("a", 0.3), says("b", 1)}, false},
+		{[]claim{says("a", 0.01), says("self", 1)}, false},
+		{[]claim{says("a", 0.01), says("b", 1), says("c", 1)}, false},
+	} {
+		if got := contested("self", tt.claims); got != tt.want {
+			t.Errorf("case %d: contested %t, want %t", i, got, tt.want)
+		}
+	}
+}
+
 // What one host alone says of flows is not taken over, nor what contradicts most; what this host has
 // measured is.
 func TestCorroborate(t *testing.T) {

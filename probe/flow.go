@@ -41,6 +41,8 @@ type siteFlow struct {
 	pairs  int     // that have measured it
 	lanes  int     // that reach the capacity, of one that has searched for it; 0 if nobody has
 
+	contested bool // two hosts have measured it, and disagree
+
 	losses lossHeld // what all losses that were seen of the link should leave of a flow, this pair's own among them
 }
 
@@ -224,7 +226,7 @@ func (b *flowBelief) wants(like siteFlow) wants {
 	switch {
 	case line == 0:
 		return wantsNothing // a train comes first
-	case part == 0 && like.part == 0:
+	case part == 0 && (like.part == 0 || like.contested):
 		return wantsBulk
 	case part == 0:
 		return wantsNothing

@@ -29,6 +29,8 @@ func TestFlowBelief(t *testing.T) {
 		{name: "like pairs fill it", trains: []float64{20}, like: siteFlow{part: 0.95, rate: 30, spread: 0.05, pairs: 2}, rate: 19},
 		{name: "like pairs are held", trains: []float64{20}, like: siteFlow{part: 0.125, rate: 2.5, spread: 0.05, pairs: 2}, rate: 2.5},
 		{name: "held above a thin link of its own", trains: []float64{2}, like: siteFlow{part: 0.125, rate: 2.5, spread: 0.05, pairs: 2}, rate: 2},
+		{name: "like pairs are contested", trains: []float64{20}, like: siteFlow{part: 0.95, rate: 30, spread: 0.05, pairs: 2, contested: true}, rate: 19, next: wantsBulk},
+		{name: "own probe of a contested link", trains: []float64{20}, bulks: []float64{19}, like: siteFlow{part: 0.95, rate: 30, spread: 0.05, pairs: 2, contested: true}, rate: 19, next: wantsCapacity},
 		{name: "own probe before that of others", trains: []float64{20}, bulks: []float64{19}, like: siteFlow{part: 0.1, rate: 2, spread: 0.05, pairs: 1}, rate: 19, next: wantsBulk},
 	} {
 		var b flowBelief

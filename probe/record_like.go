@@ -25,7 +25,9 @@ func (r *recorder) like(peer string) like {
 	self := r.cfg.Self.Name
 	p := r.pairs[peer]
 	if p == nil {
-		return like{siteFlowOf(corroborate(self, 0, claims)), medianOf(lines)}
+		l := like{siteFlowOf(corroborate(self, 0, claims)), medianOf(lines)}
+		l.contested = contested(self, claims)
+		return l
 	}
 	own, _ := p.out.part.value()
 	losses := func(of []claim) lossHeld { return lossHeld{} }
@@ -37,6 +39,7 @@ func (r *recorder) like(peer string) like {
 		own = min(losses(mine).rate/line, 1) // who has met losses itself can tell whether another is right about what they leave
 	}
 	l := like{siteFlowOf(corroborate(self, own, claims)), medianOf(lines)}
+	l.contested = contested(self, claims)
 	l.losses = losses(claims)
 	return l
 }

@@ -32,9 +32,9 @@ func UnderWay(t *testing.T, socket, job string, rank int) {
 }
 
 // Caught waits until every rank of job, whose agents are behind sockets, has received some of its
-// result. It returns false if that is too late to stop the job: one of them had received more than
-// half, or its command had ended.
-func Caught(t *testing.T, sockets []string, job string, commands []*Process) (caught bool) {
+// result. It returns false if that is too late to stop the job: one of them had fewer than left bytes to
+// receive, or its command had ended.
+func Caught(t *testing.T, sockets []string, job string, commands []*Process, left uint64) (caught bool) {
 	t.Helper()
 	Eventually(t, 30*time.Second, func() error {
 		caught = true
@@ -42,7 +42,7 @@ func Caught(t *testing.T, sockets []string, job string, commands []*Process) (ca
 		for rank, socket := range sockets {
 			done, total, err := progress(t, socket, job, rank)
 			switch {
-			case commands[rank].Ended() || err == nil && done > total/2:
+			case commands[rank].Ended() || err == nil && total > 0 && total-done < left:
 				caught = false
 				return nil
 			case err != nil:
