@@ -118,6 +118,11 @@ func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
 	}
 	defer f.Close()
 	m := &mapped{path: f.Name()}
+	// Ranks of one host share a result, and it is sent on from there for a moment after they have it: it is to be read.
+	if err := f.Chmod(0o400); err != nil {
+		os.Remove(f.Name())
+		return nil, fmt.Errorf("spool: %w", err)
+	}
 	if size == 0 {
 		return m, nil
 	}

@@ -100,7 +100,7 @@ func TestSpoolFiles(t *testing.T) {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
 		info, err := os.Stat(b.Path())
-		if err != nil || info.Size() != size || int64(len(b.Bytes())) != size || info.Mode().Perm() != 0o600 {
+		if err != nil || info.Size() != size || int64(len(b.Bytes())) != size || info.Mode().Perm() != 0o400 {
 			t.Errorf("%d bytes: file %v, memory %d, %v", size, info, len(b.Bytes()), err)
 		}
 		if size > 0 {

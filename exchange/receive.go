@@ -237,6 +237,7 @@ func (x *run) arrived(p *peer, b *block, i int, out []byte) []byte {
 		return out
 	}
 	r.end = time.Since(x.start)
+	x.land()
 	x.tellOf(r)
 	if p != r.from {
 		x.news(r)

@@ -24,6 +24,7 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when nothing is left
+	landed chan struct{} // closed when this host has its result, see land
 
 	writers sync.WaitGroup // goroutines of Run
 	readers sync.WaitGroup // streams served by callers of Accept; added to under mu while !ended
@@ -31,6 +32,7 @@ type run struct {
 	mu      sync.Mutex // guards everything below, and all that it points to; never held over I/O
 	ended   bool       // no further stream is served
 	left    int        // receives, sends and outgoing tokens that are not complete
+	toLand  int        // receives that are not complete, and sends of which something is to be written
 	blocks  []*block   // as part.Blocks
 	number  map[int]*block
 	peers   map[string]*peer
@@ -171,6 +173,20 @@ func (x *run) execute(caller context.Context) error {
 	x.mu.Unlock()
 
 	var err error
+	landed := x.landed
+	if x.data.Landed == nil {
+		landed = nil
+	}
+	select {
+	case <-landed:
+		select {
+		case <-x.done:
+		default:
+			x.data.Landed(x.statistics())
+		}
+	case <-x.done:
+	case <-x.ctx.Done():
+	}
 	select {
 	case <-x.done:
 	case <-x.ctx.Done():
@@ -280,6 +296,20 @@ func (x *run) misbehaved(p *peer, err error) {
 func (x *run) settle() {
 	if x.left--; x.left == 0 {
 		close(x.done)
+	}
+}
+
+// land counts one receive as complete, or one send as written. With the last one this host has its result, and the others what they wait for
+// is on its way: what it still has to hear is that it arrived, which takes a way back. It needs x.mu.
+func (x *run) land() {
+	x.toLand--
+	x.landIfSure()
+}
+
+// landIfSure needs x.mu.
+func (x *run) landIfSure() {
+	if x.toLand == 0 && !x.doubt.unsure {
+		close(x.landed)
 	}
 }
 

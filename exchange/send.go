@@ -268,6 +268,9 @@ func (x *run) departed(s *send) {
 		return
 	}
 	s.left = true
+	if !s.extra {
+		x.land()
+	}
 	x.tell(milestone{s.ID, true}, s.Notify)
 	x.reached(milestone{s.ID, true})
 }

@@ -19,6 +19,7 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 	x := &run{
 		eng: e, part: part, data: data, start: time.Now(), began: time.Since(e.made),
 		done:    make(chan struct{}),
+		landed:  make(chan struct{}),
 		number:  make(map[int]*block, len(part.Blocks)),
 		peers:   make(map[string]*peer),
 		waiting: make(map[milestone][]*send),
@@ -35,6 +36,7 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	x.addRecvs()
 	x.addSends()
+	x.toLand = len(x.recvs) + len(x.sends)
 	return x, nil
 }
 

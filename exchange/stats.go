@@ -79,7 +79,7 @@ type TransferStats struct {
 	Start, End time.Duration
 }
 
-// statistics is called when the run has ended.
+// statistics is called when the run has ended, or landed: of a send that is not confirmed there is no end then.
 func (x *run) statistics() Stats {
 	x.mu.Lock()
 	defer x.mu.Unlock()

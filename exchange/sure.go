@@ -99,6 +99,7 @@ func (x *run) settleDoubt() {
 		return
 	}
 	x.doubt = doubt{end: time.Now()}
+	x.landIfSure()
 	if x.doubt.end.Sub(x.start) > shortDoubt {
 		for _, m := range x.meters {
 			m.forget(x.doubt.end)

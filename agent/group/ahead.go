@@ -140,6 +140,7 @@ func (m *member) ahead(o *op, e *early) {
 			m.g.shelf.bear(e.kept.number, time.Now())
 		}
 		m.complete(o, res, err, now.Add(-m.g.cfg.Latency(m.roster[0])-min(max(word.Hold, 0), maxHold)))
+		m.finishRun(o, res)
 		return
 	}
 	cancel(errVain)

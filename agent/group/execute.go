@@ -70,6 +70,7 @@ func (m *member) execute(o *op, msg message) {
 		m.keep(key, &msg)
 	}
 	m.complete(o, res, err, begun)
+	m.finishRun(o, res)
 }
 
 // complete ends an operation that was planned, and that all hosts have begun at the instant begun.
@@ -91,8 +92,28 @@ func (m *member) complete(o *op, res *result, err error, begun time.Time) {
 	}
 	m.mu.Lock()
 	o.inputs, o.result, o.err = nil, res, err
+	if res != nil && res.rest != nil {
+		o.holders++
+		o.through = make(chan struct{})
+	}
 	m.mu.Unlock()
 	close(o.finished)
+}
+
+// finishRun waits for the end of what complete has left of a run.
+func (m *member) finishRun(o *op, res *result) {
+	if res == nil || res.rest == nil {
+		return
+	}
+	if err := <-res.rest; err != nil && m.ctx.Err() == nil {
+		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
+	}
+	m.mu.Lock()
+	close(o.through)
+	o.through = nil
+	b := m.dropLocked(o)
+	m.mu.Unlock()
+	free(b)
 }
 
 // exchange runs this host's part, by the start message msg, with the inputs of its ranks. sure is [Exchange.Sure].
@@ -123,14 +144,31 @@ func (m *member) exchange(ctx context.Context, o *op, msg *message, inputs map[i
 		}
 	}
 	send, results := r.memory()
-	t, err := m.g.cfg.Run(ctx, Exchange{
+	landed := make(chan Transferred, 1)
+	x := Exchange{
 		Part: msg.Part, Hosts: m.hosts, Send: send, Results: results, Layout: r.layout, Sure: sure,
-		Watch: func(progress func() (done, total int64)) { o.progress.Store(&progress) },
-	})
-	if err != nil {
-		r.release()
-		return nil, err
+		Landed: func(t Transferred) { landed <- t },
+		Watch:  func(progress func() (done, total int64)) { o.progress.Store(&progress) },
 	}
-	r.sent()
-	return &result{views: r.views, bufs: r.results, info: *msg.Info, transfer: t}, nil
+	var t Transferred
+	ended := make(chan error, 1)
+	go func() { // waited for below, or by finishRun
+		all, err := m.g.cfg.Run(ctx, x)
+		r.sent()
+		t = all
+		ended <- err
+	}()
+	res := &result{views: r.views, bufs: r.results, info: *msg.Info}
+	select {
+	case res.transfer = <-landed:
+		res.rest = ended
+		return res, nil
+	case err := <-ended:
+		if err != nil {
+			r.release()
+			return nil, err
+		}
+	}
+	res.transfer = t
+	return res, nil
 }

@@ -92,6 +92,9 @@ type Exchange struct {
 	Layout func(b plan.Block) []Segment
 	// Sure is closed when it is known that all hosts begin; nil: it is.
 	Sure <-chan struct{}
+	// Landed is called at most once, when this host's ranks have all that they get and what the others get of it is under way: the rest
+	// of Config.Run waits for their confirmations, with the buffers in use.
+	Landed func(Transferred)
 	// Watch hands over a function that tells how many bytes have arrived and how many
 	// will. It is called at most once, before the first byte.
 	Watch func(progress func() (done, total int64))
@@ -196,6 +199,7 @@ func (g *Groups) Run(ctx context.Context) error {
 	}
 	early := g.early.takeAll()
 	g.mu.Unlock()
+	awaitRests(members)
 	for _, m := range members {
 		m.stop()
 	}
@@ -205,6 +209,21 @@ func (g *Groups) Run(ctx context.Context) error {
 	g.stop()
 	g.tasks.Wait()
 	return nil
+}
+
+// awaitRests lets what other hosts wait for arrive, of operations that are over here, for as long as lastWords.
+func awaitRests(members []*member) {
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	for _, m := range members {
+		for _, through := range m.resting() {
+			select {
+			case <-through:
+			case <-timer.C:
+				return
+			}
+		}
+	}
 }
 
 // start runs f as a goroutine of g, unless g is closed.
@@ -222,7 +241,7 @@ func (g *Groups) startLocked(f func()) bool {
 	return true
 }
 
-// lastWords is how long a peer that does not listen can hold up the end of Run.
+// lastWords is how long peers that do not listen, or do not confirm, can each hold up the end of Run.
 const lastWords = 2 * time.Second
 
 // Serve handles one incoming stream of messages from the agent on host. It returns when

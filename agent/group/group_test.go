@@ -37,16 +37,17 @@ type fabric struct {
 	stops map[string]func()         // ends the Run of a host
 	tree  func(hosts []string) Tree // nil: none
 
-	age      byte                    // of the map: plans of another age differ
-	stands   byte                    // the age whose plans the planner would make again
-	begun    map[string]int          // hosts that have begun each part
-	fail     func(x Exchange) error  // of a run; nil: none does
-	refused  int                     // attempts that hosts turned away
-	ponders  time.Duration           // how long the planner takes
-	foreseen int                     // exchanges that ended well and had begun before the coordinator's word
-	hears    func() uint64           // what counts packets from any host; nil: nothing does
-	dead     time.Duration           // after how long a severed connection is found dead; 0: 6 s
-	opened   func(a, b *half) Stream // what who opens a stream gets, whose end is a; nil: a
+	age      byte                                         // of the map: plans of another age differ
+	stands   byte                                         // the age whose plans the planner would make again
+	begun    map[string]int                               // hosts that have begun each part
+	fail     func(x Exchange) error                       // of a run; nil: none does
+	refused  int                                          // attempts that hosts turned away
+	ponders  time.Duration                                // how long the planner takes
+	foreseen int                                          // exchanges that ended well and had begun before the coordinator's word
+	hears    func() uint64                                // what counts packets from any host; nil: nothing does
+	dead     time.Duration                                // after how long a severed connection is found dead; 0: 6 s
+	rest     func(ctx context.Context, host string) error // what is left of a run when its data are there; nil: nothing is
+	opened   func(a, b *half) Stream                      // what who opens a stream gets, whose end is a; nil: a
 }
 
 // A meeting gathers the buffers of one exchange until all hosts are there.
@@ -319,6 +320,10 @@ func (f *fabric) run(ctx context.Context, name string, x Exchange) (Transferred,
 		delete(m.bufs, name)
 		f.mu.Unlock()
 		return Transferred{}, context.Cause(ctx)
+	}
+	if f.rest != nil {
+		x.Landed(Transferred{})
+		return Transferred{}, f.rest(ctx, name)
 	}
 	if f.hold == 0 { // no timer: hosts that all ask for one that is due at once upset the race detector (golang/go#78156)
 		return Transferred{}, nil

@@ -23,6 +23,7 @@ type member struct {
 
 	feeds   sync.WaitGroup // of those that send to peers; run starts them
 	leaving chan struct{}  // closed by run when all ranks of this host have left
+	ended   chan struct{}  // closed by read when the coordinator has hung up after that: all ranks have left
 
 	// Small operations; see tree.go.
 	tree         *Tree         // nil where there is none
@@ -53,7 +54,8 @@ type op struct {
 	finished chan struct{} // closed when result or err is set
 	result   *result
 	err      error
-	holders  int // local ranks that still hold the result
+	holders  int           // local ranks that still hold the result, and the rest of its run
+	through  chan struct{} // closed when that rest is over; nil: it is, or there was none
 	progress atomic.Pointer[func() (done, total int64)]
 }
 
@@ -88,6 +90,8 @@ type result struct {
 	info     Planned
 	elapsed  time.Duration
 	transfer Transferred
+	// rest is how what is left of the run ends: the others have yet to confirm what they get. nil: nothing is.
+	rest <-chan error
 }
 
 func newMember(g *Groups, job string, formed message) *member {
@@ -95,7 +99,7 @@ func newMember(g *Groups, job string, formed message) *member {
 	m := &member{
 		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
 		ctx: ctx, cancel: cancel, box: make(chan *message, 256),
-		leaving: make(chan struct{}),
+		leaving: make(chan struct{}), ended: make(chan struct{}),
 		local:   make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
 	}
 	m.grow(formed.Tree)
@@ -131,14 +135,23 @@ func (m *member) run() {
 	for {
 		select {
 		case msg := <-m.box:
-			box.send(*msg)
+			last := false
 			if msg.Kind == kindLeft {
 				left++
+				last = left == m.here()
 			}
-			if msg.Kind == kindLeft && left == m.here() {
-				close(m.leaving)
+			if last {
+				close(m.leaving) // before the coordinator hears of it: it may hang up at once
+			}
+			box.send(*msg)
+			if last {
 				tasks.Go(func() {
-					m.feeds.Wait() // others wait for what is queued
+					m.awaitRests() // others wait for what is under way
+					select {
+					case <-m.ended:
+					default:
+						m.feeds.Wait() // or queued
+					}
 					m.cancel(nil)
 				})
 			}
@@ -184,6 +197,14 @@ func (m *member) read(c conn) {
 		msg, err := c.Recv()
 		switch {
 		case err != nil:
+			select {
+			case <-m.leaving:
+				close(m.ended)
+				if len(m.resting()) > 0 {
+					return
+				}
+			default:
+			}
 			m.lostCoordinator(err)
 			return
 		case msg.Kind == kindFetch:
@@ -278,7 +299,45 @@ func (m *member) say(msg message) {
 func (m *member) busy() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, o := range m.ops {
+		if o.through != nil {
+			return true
+		}
+	}
 	return m.runningLocked()
+}
+
+// resting lists what is closed when what others have yet to confirm is through, of operations whose ranks here have their results.
+func (m *member) resting() (through []<-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range m.ops {
+		if o.through != nil {
+			through = append(through, o.through)
+		}
+	}
+	return through
+}
+
+// awaitRests waits until they are through, and once the group has ended for as long as lastWords: nobody waits for anything then, and
+// who has not confirmed will not.
+func (m *member) awaitRests() {
+	ended := m.ended
+	var limit <-chan time.Time
+	for _, through := range m.resting() {
+		for waits := true; waits; {
+			select {
+			case <-through:
+				waits = false
+			case <-ended:
+				ended, limit = nil, time.After(lastWords)
+			case <-limit:
+				return
+			case <-m.ctx.Done():
+				return
+			}
+		}
+	}
 }
 
 // runningLocked reports whether an exchange runs: not one that still waits for other

@@ -2850,7 +2850,7 @@ func (x *Turn) GetInlineLimit() uint32 {
 type AllgatherResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`           // inline_result, or as turn has it
-	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: a file, the caller's to map; removed when the rank leaves or starts its next operation, or as turn has it
+	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // else: a file, the caller's to map and read, not to write; removed when the rank leaves or starts its next operation, or as turn has it
 	Sizes         []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes of each rank's block, in rank order
 	Report        *Report                `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
