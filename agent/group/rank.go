@@ -176,7 +176,7 @@ func (r *Rank) Progress() (done, total int64) {
 }
 
 // Leave ends the rank's part in good order, or, if an operation of it is running,
-// as a loss with cause. It returns when the rank's memory is free.
+// as a loss with cause. It returns when the rank's memory is free, but for results that are still on their way to other hosts.
 func (r *Rank) Leave(cause string) { r.depart(RankLost, cause, "") }
 
 // Fail is Leave of a rank that cannot go on: ranks that wait for it, or come to, are
