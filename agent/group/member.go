@@ -100,7 +100,7 @@ func newMember(g *Groups, job string, formed message) *member {
 		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
 		ctx: ctx, cancel: cancel, box: make(chan *message, 256),
 		leaving: make(chan struct{}), ended: make(chan struct{}),
-		local:   make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
+		local: make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
 	}
 	m.grow(formed.Tree)
 	m.names = namesOf(m.roster)
