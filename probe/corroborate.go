@@ -30,14 +30,9 @@ type claim struct {
 // one's are not, unless it says that a flow gets most of the link; of two that disagree those that say that a flow gets more of the link are, as it
 // is taken to get all of it where nothing is known; of more, those that agree with the median.
 func corroborate(self string, own float64, claims []claim) []netmap.Estimate {
-	parts := make(map[string][]float64)
+	parts := partsOf(claims)
 	if own > 0 {
 		parts[self] = append(parts[self], own)
-	}
-	for _, c := range claims {
-		if part, ok := c.part(); ok {
-			parts[c.from] = append(parts[c.from], part)
-		}
 	}
 	typical := common(parts)
 	out := make([]netmap.Estimate, 0, len(claims))
@@ -57,12 +52,7 @@ func corroborate(self string, own float64, claims []claim) []netmap.Estimate {
 // contested reports whether just two hosts have measured what a flow gets of the link, self not among them, and one says many times what
 // the other does: which of them is right only a third can tell.
 func contested(self string, claims []claim) bool {
-	parts := make(map[string][]float64)
-	for _, c := range claims {
-		if part, ok := c.part(); ok {
-			parts[c.from] = append(parts[c.from], part)
-		}
-	}
+	parts := partsOf(claims)
 	if len(parts) != corroborators || parts[self] != nil {
 		return false
 	}
@@ -99,6 +89,17 @@ func common(values map[string][]float64) float64 {
 	}
 	slices.Sort(each)
 	return each[len(each)/2]
+}
+
+// partsOf returns which parts of the link senders have measured that a flow gets.
+func partsOf(claims []claim) map[string][]float64 {
+	parts := make(map[string][]float64)
+	for _, c := range claims {
+		if part, ok := c.part(); ok {
+			parts[c.from] = append(parts[c.from], part)
+		}
+	}
+	return parts
 }
 
 // part returns what a flow gets of the link, if c stands on a measurement of one.
