@@ -31,7 +31,8 @@ func (l *losses) add(e netmap.Estimate) {
 
 // fill returns e, of a pair of which l are the losses, with what they say if losses can be what holds a flow there: the share that is lost, unless e has
 // met enough itself, and where many flows get more than one, no more for that one than losses leave of it. Bulk probes last for a
-// few losses, and those that chance spared read up to twice that.
+// few losses, and those that chance spared read up to twice that. As long as nobody has measured what several flows get, and losses leave one
+// less than trains read, several are taken to get all of that.
 func (l losses) fill(e netmap.Estimate) netmap.Estimate {
 	if l.lost < leastLosses || !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) {
 		return e
@@ -47,8 +48,11 @@ func (l losses) fill(e netmap.Estimate) netmap.Estimate {
 	if loss != e.Loss {
 		e.Loss, e.LossOf, e.Known = loss, int(min(l.of, netmap.MaxLossOf)), e.Known|netmap.FieldLoss
 	}
-	if e.Has(netmap.FieldCapacity) && e.Capacity >= heldTimes*e.Bandwidth {
+	switch {
+	case e.Has(netmap.FieldCapacity) && e.Capacity >= heldTimes*e.Bandwidth:
 		e.Bandwidth = min(e.Bandwidth, rate)
+	case !e.Has(netmap.FieldCapacity) && e.Bandwidth >= heldTimes*rate:
+		e.Bandwidth, e.Capacity, e.Known = rate, e.Bandwidth, e.Known|netmap.FieldCapacity
 	}
 	return e
 }

@@ -31,6 +31,13 @@ func TestLosses(t *testing.T) {
 	hosts = append(hosts, netmap.Host{Name: "c0", Site: "c"})
 	*at(2, 4) = pair(1.2, 5e-5, 1e5) // the network holds it; its queue was full for once
 	*at(3, 4) = pair(1.2, 0, 0)
+	*at(4, 2) = pair(18, 1e-3, 1e4) // only trains have read it, and ten packets were lost
+	*at(4, 3) = pair(2, 1e-3, 1e3)  // less than losses leave
+	*at(4, 0) = pair(18, 1e-3, 3e3) // three were
+	for _, to := range []int{0, 2, 3} {
+		at(4, to).Known &^= netmap.FieldCapacity | netmap.FieldLanes
+		at(4, to).Capacity, at(4, to).Lanes = 0, 0
+	}
 	got := lossesIn(netmap.NewSnapshot(7, hosts, est))
 	for _, c := range []struct {
 		from, to int
@@ -45,11 +52,20 @@ func TestLosses(t *testing.T) {
 		{2, 0, 1e-3, 7.8, 7.8},
 		{2, 4, 5e-5, 1.2, 1.2},
 		{3, 4, 0, 1.2, 1.2},
+		{4, 2, 1e-3, 3, 4},
+		{4, 3, 1e-3, 2, 2},
+		{4, 0, 1e-3, 18, 18},
 	} {
 		e := got.Estimate(c.from, c.to)
 		if rate := e.Bandwidth.Mbps(); rate < c.low || rate > c.top || e.Loss < c.loss*0.999 || e.Loss > c.loss*1.001 {
 			t.Errorf("%d→%d: %.2f Mbit/s, loss %g; want %g … %g, %g", c.from, c.to, rate, e.Loss, c.low, c.top, c.loss)
 		}
+	}
+	if e := got.Estimate(4, 2); !e.Has(netmap.FieldCapacity) || e.Capacity != 18*netmap.Mbps {
+		t.Errorf("several flows are believed to get %.2f Mbit/s where trains read 18", e.Capacity.Mbps())
+	}
+	if e := got.Estimate(4, 3); e.Has(netmap.FieldCapacity) {
+		t.Errorf("several flows are believed to get %.2f Mbit/s where nothing says so", e.Capacity.Mbps())
 	}
 	if got.Epoch() != 7 {
 		t.Errorf("epoch %d", got.Epoch())
