@@ -68,6 +68,15 @@ func (a *Agent) lossesTo(host string) losses {
 	return losses{of, lost}
 }
 
+// lossTo returns the share of packets that is lost on the way to host, 0 if that is not known or the way is short.
+func (a *Agent) lossTo(host string) float64 {
+	e, _ := a.believedEstimate(a.name, host)
+	if 2*e.Latency < minPathRTT {
+		return 0
+	}
+	return a.lossesTo(host).fill(e).Loss
+}
+
 // lossesIn returns s with what all pairs of two sites have lost in the estimates of each.
 func lossesIn(s *netmap.Snapshot) *netmap.Snapshot {
 	type direction struct{ from, to string }

@@ -236,7 +236,7 @@ func (a *Agent) openGroups() error {
 	a.openExperience()
 	a.endpoint.HandleStreams(lane.StreamTune, a.serveTune)
 	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
-		a.groups.Serve(s.Peer.Name, s)
+		a.groups.Serve(s.Peer.Name, &wordStream{Stream: s, a: a})
 	})
 	a.endpoint.HandleViaStreams(lane.StreamGroup, func(_ context.Context, s *lane.ViaStream) {
 		a.groups.Serve(s.Peer.Name, &toldStream{asideStream: asideStream{s}, told: func() { a.engine.ToldBroken(s.Peer.Name) }})

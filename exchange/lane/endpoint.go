@@ -122,6 +122,7 @@ type Endpoint struct {
 	windows   *budget
 	tcp       tcpLanes
 	carried   carried
+	copies    copies
 	door      door
 	streams   map[StreamKind]func(context.Context, *Stream)
 	packets   map[PacketKind]func(p []byte, from net.Addr, at time.Time)
@@ -156,7 +157,7 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e.streams[StreamVia], e.streams[StreamCarried] = e.carry, e.serveCarried
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.transport = e.transportOn(cfg.Conn)
+	e.transport = e.transportOn(e.copies.over(fastUDP(cfg.Conn)))
 	e.transport.ConnContext = e.arrive
 	e.transport.VerifySourceAddress = func(net.Addr) bool { return e.door.crowded() }
 	e.quicConf = &quic.Config{

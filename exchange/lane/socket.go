@@ -14,7 +14,7 @@ const closingTime = time.Second
 
 // transportOn returns a transport over conn.
 func (e *Endpoint) transportOn(conn net.PacketConn) *quic.Transport {
-	t := &quic.Transport{Conn: fastUDP(conn)}
+	t := &quic.Transport{Conn: conn}
 	if e.cfg.StatelessReset != [32]byte{} {
 		key := quic.StatelessResetKey(e.cfg.StatelessReset)
 		t.StatelessResetKey = &key
@@ -32,7 +32,7 @@ func (e *Endpoint) socketFor(lane int) (t *quic.Transport, done func(), err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("socket for lane %d: %w", lane, err)
 	}
-	t = e.transportOn(conn)
+	t = e.transportOn(fastUDP(conn))
 	return t, func() {
 		t.Close() // ends the goroutine that reads
 		conn.Close()

@@ -36,7 +36,7 @@ var _ interface {
 	quic.OOBCapablePacketConn
 	ReadBatch([]ipv4.Message, int) (int, error)
 	SetWriteBuffer(int) error
-} = (*batchUDP)(nil)
+} = (*copiedUDP)(nil)
 
 func messages(n int) []ipv4.Message {
 	ms := make([]ipv4.Message, n)
@@ -264,4 +264,76 @@ func BenchmarkUDPSwitches(b *testing.B) {
 
 func controlBytes(h *unix.Cmsghdr) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(h)), unix.SizeofCmsghdr)
+}
+
+// TestCopies: over the kernel's sockets a packet of a connection that is made goes twice, also two that the kernel cuts; a handshake's and a
+// datagram do not, nor what goes elsewhere, or later.
+func TestCopies(t *testing.T) {
+	_, fast := listenUDP(t, "udp4", "127.0.0.1:0")
+	other, _ := listenUDP(t, "udp4", "127.0.0.1:0")
+	to, _ := listenUDP(t, "udp4", "127.0.0.1:0")
+	var c copies
+	conn, ok := c.over(fast).(*copiedUDP)
+	if !ok {
+		t.Fatalf("%T", c.over(fast))
+	}
+	send := func(first byte, oob []byte, size int, dst *net.UDPConn) {
+		t.Helper()
+		b := make([]byte, size)
+		b[0] = first
+		if _, _, err := conn.WriteMsgUDP(b, oob, dst.LocalAddr().(*net.UDPAddr)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := func(from *net.UDPConn, want int) (n int) {
+		t.Helper()
+		for b := make([]byte, 2000); ; n++ {
+			from.SetReadDeadline(time.Now().Add(5 * time.Second))
+			if n >= want {
+				from.SetReadDeadline(time.Now().Add(10 * twiceAfter))
+			}
+			if _, err := from.Read(b); err != nil {
+				return n
+			}
+		}
+	}
+	cut := make([]byte, unix.CmsgSpace(2))
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&cut[0]))
+	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	h.SetLen(unix.CmsgLen(2))
+	*(*uint16)(unsafe.Pointer(&cut[unix.CmsgSpace(0)])) = 100
+	at, _ := addrPort(to.LocalAddr())
+	expect := func(now time.Time) { c.expect(at, 1, now) }
+	soon := time.Now().Add(time.Minute) // the test may be slow
+	for _, p := range []struct {
+		what  string
+		first byte
+		oob   []byte
+		size  int
+		want  int
+	}{
+		{"a packet", 0x41, nil, 100, 2},
+		{"a packet that the kernel cuts", 0x41, cut, 200, 4},
+		{"a handshake's", 0xc1, nil, 100, 1},
+		{"a datagram", byte(PacketProbe), nil, 100, 1},
+	} {
+		expect(soon)
+		send(p.first, p.oob, p.size, to)
+		if n := got(to, p.want); n != p.want {
+			t.Errorf("%s: %d came, want %d", p.what, n, p.want)
+		}
+	}
+	expect(soon)
+	send(0x41, nil, 100, other)
+	if n := got(other, 1); n != 1 {
+		t.Errorf("elsewhere: %d came", n)
+	}
+	expect(time.Now().Add(-2 * twiceFor))
+	send(0x41, nil, 100, to)
+	if n := got(to, 1); n != 1 {
+		t.Errorf("later: %d came", n)
+	}
+	if c.open.Load() != 0 || c.waiting != 0 {
+		t.Errorf("%d hosts and %d copies are left", c.open.Load(), c.waiting)
+	}
 }
