@@ -140,3 +140,32 @@ func TestLoneOutlierIsOdd(t *testing.T) {
 		t.Error("odd after a second train")
 	}
 }
+
+// A bulk probe that contradicts what trains have read counts once any pair of the two sites has shown that the link is as it was, and not where that
+// one shows another link.
+func TestAnyTrainReadsBulk(t *testing.T) {
+	flow := bulkResult{Rate: 2 * netmap.Mbps, Spread: 0.05, Enough: true}
+	for _, c := range []struct {
+		train netmap.BytesPerSec
+		want  netmap.BytesPerSec // of the pair with the bulk probe
+	}{
+		{10 * netmap.Mbps, 2 * netmap.Mbps},
+		{3 * netmap.Mbps, 10 * netmap.Mbps},
+	} {
+		r, est := changes(t)
+		if !r.bulk("b0", flow) {
+			t.Fatal("a bulk probe that contradicts all trains wants none")
+		}
+		if e := est[[2]string{"a1", "b0"}]; e.Has(netmap.FieldLine) || e.Bandwidth != 10*netmap.Mbps {
+			t.Fatalf("it counts before any train: %+v", e)
+		}
+		if r.searches("b0", false) {
+			t.Error("what several flows get is searched for before anybody knows what one does")
+		}
+		r.trains("b1", "b", result{Bandwidth: c.train, Spread: 0.01})
+		e := est[[2]string{"a1", "b0"}]
+		if e.Bandwidth != c.want || e.Has(netmap.FieldLine) != (c.want == flow.Rate) || r.searches("b0", false) != (c.want == flow.Rate) {
+			t.Errorf("after a train to another host has read %.0f Mbit/s: %+v, searched for: %v", c.train.Mbps(), e, r.searches("b0", false))
+		}
+	}
+}

@@ -40,7 +40,28 @@ func (r *recorder) trains(peer, site string, res result) (again bool) {
 		p.unread, like = nil, r.like(peer)
 	}
 	r.publish(peer, p, like, netmap.SourceProbed)
+	r.readWith(peer, site, rate)
 	return p.out.line.doubtful(like.line)
+}
+
+// readWith has bulk probes count that wait for a train of their own pair, now that one to peer, of the same site, has read rate. If that is the
+// link that they know it has not changed, and something holds flows on it. Their own train was wanted at once, but for want of budget or of a lease it may
+// come minutes later, and until then nobody knows of the flow, and nobody searches for what several get. The caller holds the lock.
+func (r *recorder) readWith(peer, site string, rate float64) {
+	if site == "" || site == r.cfg.Self.site() {
+		return
+	}
+	for _, q := range r.cfg.Peers() {
+		p := r.pairs[q.Name]
+		if q.Name == peer || q.site() != site || p == nil || p.unread == nil {
+			continue
+		}
+		if line, _ := p.out.line.value(); line > 0 && apart(rate, line) <= otherRate {
+			r.flowed(p, *p.unread, r.like(q.Name).losses)
+			p.unread = nil
+			r.publish(q.Name, p, r.like(q.Name), netmap.SourceProbed)
+		}
+	}
 }
 
 // bulk takes the result of a bulk probe, finished or not. One that contradicts what was believed waits for

@@ -14,7 +14,7 @@ const (
 	// twiceFor is how long after a word was written its packets are looked for: QUIC sends them at once, unless the host is busy.
 	twiceFor = 20 * time.Millisecond
 	// twiceAfter is how much later than a packet its copy goes: packets that are lost together are close together.
-	twiceAfter = 5 * time.Millisecond
+	twiceAfter = 2 * time.Millisecond
 	// maxCopies bounds the copies that wait, maxTwice the hosts that words are being said to.
 	maxCopies, maxTwice = 64, 1024
 )
