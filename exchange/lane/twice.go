@@ -17,6 +17,8 @@ const (
 	twiceAfter = 2 * time.Millisecond
 	// maxCopies bounds the copies that wait, maxTwice the hosts that words are being said to.
 	maxCopies, maxTwice = 64, 1024
+	// maxCopied is the longest write that is copied, in bytes: what the kernel cuts into more packets than that is data, and no word.
+	maxCopied = 8 << 10
 )
 
 // Twice has the next QUIC packets that leave on lane 0 for addr sent once more, as many as n bytes of a stream that are written now take.
@@ -76,10 +78,10 @@ func (c *copies) sweep(now time.Time) {
 	c.open.Store(int32(len(c.of)))
 }
 
-// take reports whether p, which has just gone to a host, is to go again.
-func (c *copies) take(p []byte, to net.Addr, now time.Time) bool {
+// take reports whether p, one packet or several, which has just gone to a host, is to go again.
+func (c *copies) take(p []byte, to net.Addr) bool {
 	// Packets of a connection that is made have a short header (RFC 9000, §17.3): the highest bit is 0, the next one 1.
-	if c.open.Load() == 0 || len(p) == 0 || p[0]&byte(quicBits) != 0x40 {
+	if c.open.Load() == 0 || len(p) == 0 || len(p) > maxCopied || p[0]&byte(quicBits) != 0x40 {
 		return false
 	}
 	a, ok := addrPort(to)
@@ -92,7 +94,7 @@ func (c *copies) take(p []byte, to net.Addr, now time.Time) bool {
 	if o == nil {
 		return false
 	}
-	if now.After(o.until) || o.left <= 0 {
+	if o.left <= 0 || time.Now().After(o.until) {
 		delete(c.of, a)
 		c.open.Store(int32(len(c.of)))
 		return false
@@ -100,7 +102,7 @@ func (c *copies) take(p []byte, to net.Addr, now time.Time) bool {
 	if c.waiting >= maxCopies {
 		return false
 	}
-	o.left--
+	o.left -= 1 + len(p)/1500 // p may be several
 	c.waiting++
 	return true
 }
@@ -136,7 +138,7 @@ type copiedUDP struct {
 // WriteMsgUDP is that of [batchUDP]. b may be several packets, which oob has the kernel cut (UDP_SEGMENT).
 func (c *copiedUDP) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	n, oobn, err = c.batchUDP.WriteMsgUDP(b, oob, addr)
-	if err == nil && c.copies.take(b, addr, time.Now()) {
+	if err == nil && c.copies.take(b, addr) {
 		b, oob := slices.Clone(b), slices.Clone(oob)
 		c.copies.later(func() { c.batchUDP.WriteMsgUDP(b, oob, addr) })
 	}
@@ -151,7 +153,7 @@ type copiedConn struct {
 
 func (c *copiedConn) WriteTo(b []byte, addr net.Addr) (int, error) {
 	n, err := c.PacketConn.WriteTo(b, addr)
-	if err == nil && c.copies.take(b, addr, time.Now()) {
+	if err == nil && c.copies.take(b, addr) {
 		b := slices.Clone(b)
 		c.copies.later(func() { c.PacketConn.WriteTo(b, addr) })
 	}
