@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -326,5 +328,58 @@ func TestBlind(t *testing.T) {
 	t.Logf("the busiest pair of hosts carries %.2f of its link where one flow is known to fill it, %.2f where nothing is known", known, blind)
 	if blind > 1.5/blindFlows || blind > known {
 		t.Error("a few pairs of hosts carry a link")
+	}
+}
+
+// TestRelaysGoFirst: small pieces that are passed on go before large ones that are not. On the 3-site grid with losses every block of 2 MiB at UT has one of
+// 260 KB for a relay and two of 788 KB, and as long as the large ones went first, the links behind the relay idled for 1.7 of 7.2 s.
+func TestRelaysGoFirst(t *testing.T) {
+	data, err := os.ReadFile("../../configs/grids/paper-3site-loss.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := gridfile.Parse("paper-3site-loss.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := file.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pools [][]int
+	at := make(map[string]int)
+	for i, h := range snap.Hosts() {
+		if _, ok := at[h.Site]; !ok {
+			at[h.Site] = len(pools)
+			pools = append(pools, nil)
+		}
+		pools[at[h.Site]] = append(pools[at[h.Site]], i)
+	}
+	net, err := plan.NetworkOf(snap, pools, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{1 << 20, 2 << 20, 4 << 20} {
+		sizes := slices.Repeat([]int64{size}, snap.N())
+		p, err := Allgather(net, pools, sizes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Verify(p, plan.Rules{Chunked: true}); err != nil {
+			t.Fatal(err)
+		}
+		bound, err := plan.SnapshotBound(snap, pools, sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := plan.Simulate(p, net, plan.SimOptions{Chunk: size / 64, Overtake: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ratio := r.Makespan / bound.Seconds; ratio > 1.03 {
+			t.Errorf("%d bytes a host: %.3f times the bound", size, ratio)
+		} else {
+			t.Logf("%d bytes a host: %.3f times the bound", size, ratio)
+		}
 	}
 }

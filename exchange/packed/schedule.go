@@ -20,7 +20,7 @@ type scheduler struct {
 	net     *plan.Network
 	pools   [][]int
 	strands []strand
-	tail    [][]float64 // by strand and pool: from the start of its way into the pool until the last pool behind has it
+	behind  [][]float64 // by strand and pool: how long it takes from there until the last pool that gets it from there has it; 0: none does
 	first   [][]float64 // by strand and pool: when a chunk is there
 	whole   [][]float64 // and when all of it is
 	host    [][]int     // and at which host
@@ -54,12 +54,12 @@ func newScheduler(s *sites, net *plan.Network, w *widths, pools [][]int, strands
 		crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts), met: make([]int, hosts*s.n),
 	}
 	for i := range strands {
-		d.tail = append(d.tail, make([]float64, s.n))
+		d.behind = append(d.behind, make([]float64, s.n))
 		d.first = append(d.first, make([]float64, s.n))
 		d.whole = append(d.whole, make([]float64, s.n))
 		d.host = append(d.host, make([]int, s.n))
 		root := strands[i].tree.root
-		d.tails(i, root)
+		d.look(i, root)
 		d.entered[strands[i].block.Origin] += strands[i].bytes
 		d.arrive(i, root, strands[i].block.Origin, 0, 0)
 	}
@@ -70,15 +70,15 @@ func (d *scheduler) takes(strand, e int) float64 {
 	return float64(d.strands[strand].bytes) / float64(d.capacity[e])
 }
 
-// tails fills in tail of what is behind pool k and returns the longest.
-func (d *scheduler) tails(strand, k int) (longest float64) {
+// look fills in behind, for pool k and those behind it, and returns that of k.
+func (d *scheduler) look(strand, k int) (longest float64) {
 	for to, from := range d.strands[strand].tree.parent {
 		if from == k {
 			e := k*d.n + to
-			d.tail[strand][to] = d.latency[e] + d.takes(strand, e) + d.tails(strand, to)
-			longest = max(longest, d.tail[strand][to])
+			longest = max(longest, d.latency[e]+d.takes(strand, e)+d.look(strand, to))
 		}
 	}
+	d.behind[strand][k] = longest
 	return longest
 }
 
@@ -116,8 +116,9 @@ func (d *scheduler) run() {
 	}
 }
 
-// next returns the place in the queue of link e of what goes next there, and when: of what is there when
-// the link is free, that of the longest tail.
+// next returns the place in the queue of link e of what goes next there, and when: of what is there when the link is free, what others wait for, and of
+// that what has the longest way behind the link (Jackson's rule for one machine with delivery times); of what nobody waits for, the largest. How long it takes on the
+// link itself does not count: large pieces that go no further went before small ones that do, and the links behind them idled.
 func (d *scheduler) next(e int) (place int, start float64) {
 	from, to := e/d.n, e%d.n
 	place = -1
@@ -125,7 +126,7 @@ func (d *scheduler) next(e int) (place int, start float64) {
 		at := max(d.free[e], d.first[s][from])
 		if place >= 0 {
 			b := d.waiting[e][place]
-			if cmp.Or(cmp.Compare(at, start), cmp.Compare(d.tail[b][to], d.tail[s][to]), d.strands[s].block.Piece-d.strands[b].block.Piece, s-b) >= 0 {
+			if cmp.Or(cmp.Compare(at, start), cmp.Compare(d.behind[b][to], d.behind[s][to]), cmp.Compare(d.strands[b].bytes, d.strands[s].bytes), d.strands[s].block.Piece-d.strands[b].block.Piece, s-b) >= 0 {
 				continue
 			}
 		}
