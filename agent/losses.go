@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+
 	"github.com/gridagent/gridagent/probe"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -19,7 +21,10 @@ const (
 
 // losses are counted over the pairs of two sites: of how many packets how many were lost. A pair alone meets few of them: 4 of 1 in
 // 1,300 take 7 MB, and many pairs of a lossy link have met none, or not sent enough to say.
-type losses struct{ of, lost float64 }
+type losses struct {
+	of, lost float64
+	line     netmap.BytesPerSec // what trains read where bulk probes have told what a flow gets, 0 where none has
+}
 
 // add counts what e knows of its own.
 func (l *losses) add(e netmap.Estimate) {
@@ -32,7 +37,7 @@ func (l *losses) add(e netmap.Estimate) {
 // fill returns e, of a pair of which l are the losses, with what they say if losses can be what holds a flow there: the share that is lost, unless e has
 // met enough itself, and where many flows get more than one, no more for that one than losses leave of it. Bulk probes last for a
 // few losses, and those that chance spared read up to twice that. As long as nobody has measured what several flows get, and losses leave one
-// less than trains read, several are taken to get all of that.
+// less than trains read, several are taken to get all of that; the trains are e's own, or those of a pair of which a bulk probe has told.
 func (l losses) fill(e netmap.Estimate) netmap.Estimate {
 	if l.lost < leastLosses || !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) {
 		return e
@@ -48,11 +53,14 @@ func (l losses) fill(e netmap.Estimate) netmap.Estimate {
 	if loss != e.Loss {
 		e.Loss, e.LossOf, e.Known = loss, int(min(l.of, netmap.MaxLossOf)), e.Known|netmap.FieldLoss
 	}
-	switch {
-	case e.Has(netmap.FieldCapacity) && e.Capacity >= heldTimes*e.Bandwidth:
-		e.Bandwidth = min(e.Bandwidth, rate)
-	case !e.Has(netmap.FieldCapacity) && e.Bandwidth >= heldTimes*rate:
-		e.Bandwidth, e.Capacity, e.Known = rate, e.Bandwidth, e.Known|netmap.FieldCapacity
+	if e.Has(netmap.FieldCapacity) {
+		if e.Capacity >= heldTimes*e.Bandwidth {
+			e.Bandwidth = min(e.Bandwidth, rate)
+		}
+		return e
+	}
+	if one, all := min(e.Bandwidth, rate), max(e.Bandwidth, l.line); all >= heldTimes*one {
+		e.Bandwidth, e.Capacity, e.Known = one, all, e.Known|netmap.FieldCapacity
 	}
 	return e
 }
@@ -65,7 +73,7 @@ func (a *Agent) lossesTo(host string) losses {
 		return losses{}
 	}
 	of, lost := like.Losses(here, there)
-	return losses{of, lost}
+	return losses{of, lost, like.Line(here, there)}
 }
 
 // lossTo returns the share of packets that is lost on the way to host, 0 if that is not known or the way is short.
@@ -80,11 +88,15 @@ func (a *Agent) lossTo(host string) float64 {
 // lossesIn returns s with what all pairs of two sites have lost in the estimates of each.
 func lossesIn(s *netmap.Snapshot) *netmap.Snapshot {
 	type direction struct{ from, to string }
-	all := make(map[direction]*losses)
+	all, lines := make(map[direction]*losses), make(map[direction][]netmap.BytesPerSec)
 	hosts := s.Hosts()
 	n := len(hosts)
 	est := make([]netmap.Estimate, n*n)
 	for pass := range 2 {
+		for d, v := range lines {
+			slices.Sort(v)
+			all[d].line = v[len(v)/2]
+		}
 		for i := range n {
 			for j := range n {
 				e := s.Estimate(i, j)
@@ -98,6 +110,9 @@ func lossesIn(s *netmap.Snapshot) *netmap.Snapshot {
 				}
 				if pass == 0 {
 					all[d].add(e)
+					if e.Has(netmap.FieldLine) {
+						lines[d] = append(lines[d], e.Line)
+					}
 				} else {
 					est[i*n+j] = all[d].fill(e)
 				}

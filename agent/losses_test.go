@@ -67,6 +67,24 @@ func TestLosses(t *testing.T) {
 	if e := got.Estimate(4, 3); e.Has(netmap.FieldCapacity) {
 		t.Errorf("several flows are believed to get %.2f Mbit/s where nothing says so", e.Capacity.Mbps())
 	}
+	// Bulk probes have told what losses leave of one flow to a, and nobody what several get. Nothing is lost on the way to b.
+	told := func(loss float64) netmap.Estimate {
+		e := pair(1.2, loss, 2000)
+		e.Known, e.Capacity, e.Lanes = e.Known&^(netmap.FieldCapacity|netmap.FieldLanes), 0, 0
+		return e
+	}
+	clear(est)
+	*at(4, 0), *at(4, 1), *at(4, 2) = told(2e-2), told(0), told(0)
+	for _, to := range []int{0, 2} {
+		at(4, to).Known, at(4, to).Line = at(4, to).Known|netmap.FieldLine, 19*netmap.Mbps
+	}
+	young := lossesIn(netmap.NewSnapshot(7, hosts, est))
+	for to, want := range []netmap.BytesPerSec{19 * netmap.Mbps, 19 * netmap.Mbps, 0} {
+		e := young.Estimate(4, to)
+		if e.Capacity != want || e.Has(netmap.FieldCapacity) != (want > 0) || e.Bandwidth > 1.2*netmap.Mbps {
+			t.Errorf("4→%d: one flow gets %.2f Mbit/s and several %.2f, want 1.2 and %.2f", to, e.Bandwidth.Mbps(), e.Capacity.Mbps(), want.Mbps())
+		}
+	}
 	if got.Epoch() != 7 {
 		t.Errorf("epoch %d", got.Epoch())
 	}

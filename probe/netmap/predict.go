@@ -128,6 +128,7 @@ type Predictor struct {
 	searched map[[2]string][]sample // of them those whose bandwidths are capacities
 	flows    map[[2]string]BytesPerSec
 	losses   map[[2]string][2]float64 // packets, and how many of them were lost
+	lines    map[[2]string][]BytesPerSec
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host.
@@ -135,7 +136,7 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, losses: map[[2]string][2]float64{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}}
 	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -156,6 +157,7 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 				p.measured[d] = append(p.measured[d], sample{at: len(p.measured[d]), latency: b.Latency, bandwidth: b.Bandwidth})
 				if b.Has(FieldLine) {
 					p.flows[d] = max(p.flows[d], b.Bandwidth)
+					p.lines[d] = append(p.lines[d], b.Line)
 				}
 				if d[0] != d[1] && b.Has(FieldCapacity|FieldLanes) {
 					p.searched[d] = append(p.searched[d], sample{latency: b.Latency, bandwidth: b.Capacity, lanes: b.Lanes})
@@ -165,6 +167,9 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	}
 	for _, s := range p.measured {
 		slices.SortStableFunc(s, func(a, b sample) int { return cmp.Compare(a.latency, b.latency) })
+	}
+	for _, s := range p.lines {
+		slices.Sort(s)
 	}
 	return p
 }
@@ -191,6 +196,16 @@ func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
 func (p *Predictor) Losses(fromSite, toSite string) (of, lost float64) {
 	n := p.losses[[2]string{fromSite, toSite}]
 	return n[0], n[1]
+}
+
+// Line returns what trains read from one site to another, the median over the pairs of which a bulk probe has told what one flow gets; 0 if there
+// are none.
+func (p *Predictor) Line(fromSite, toSite string) BytesPerSec {
+	s := p.lines[[2]string{fromSite, toSite}]
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)/2]
 }
 
 // medianOf returns the median of the samples that are alike to latency; ok is false if there are none.
