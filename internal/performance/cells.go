@@ -156,7 +156,22 @@ var cellsOf = map[Row]func() []Cell{
 			{Collective: plan.Allgather, Network: sharedGrid, Size: 16 * kib, Settle: 2 * time.Minute, Runs: 12, Limit: 1.25},
 		}
 	},
+	Young: func() (cells []Cell) {
+		for _, network := range []string{heldGrid, lossGrid} {
+			for _, age := range []time.Duration{time.Minute, 90 * time.Second} {
+				cells = append(cells,
+					Cell{Collective: plan.Allgather, Network: youngName(network, age), Size: 256 * kib, Settle: age, Runs: 8},
+					Cell{Collective: plan.Alltoall, Network: youngName(network, age), Size: 64 * kib, Settle: age, Runs: 8})
+			}
+		}
+		return cells
+	},
 	Drawn: func() []Cell { return drawnCells(1, 6) },
+}
+
+// youngName is the network of agents that are so old.
+func youngName(grid string, age time.Duration) string {
+	return fmt.Sprintf("%s-%.0fs", grid, age.Seconds())
 }
 
 // threeSites are the allgathers of a grid; small is the limit at 64 KiB.

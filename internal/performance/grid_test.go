@@ -45,6 +45,7 @@ func (r *Reading) repeat(cl *gridtest.Cluster, job grid.Job) {
 	cl.T.Helper()
 	for range r.Cell.Runs {
 		r.once(cl, job)
+		time.Sleep(time.Second) // queues empty
 	}
 }
 
@@ -61,7 +62,6 @@ func (r *Reading) once(cl *gridtest.Cluster, job grid.Job) {
 	report := got.Outcomes[0].Report
 	r.Algorithm = report.Algorithm
 	r.Predicted, r.Elapsed = append(r.Predicted, report.PredictedSeconds), append(r.Elapsed, elapsed)
-	time.Sleep(time.Second) // queues empty
 }
 
 // measureExchange: the makespan over the bound, in an alltoall over both bounds.
