@@ -17,6 +17,9 @@ const (
 	heldMost = 2
 	// heldTimes is how many times what one flow gets a link must carry for something to hold that flow, as for [exchange.Path].
 	heldTimes = 1.25
+	// strangers is from how many times what one flow gets trains read of a link that it is taken to carry for several, if no losses are known: below
+	// that others may be on it, and several flows get no more.
+	strangers = 2
 )
 
 // losses are counted over the pairs of two sites: of how many packets how many were lost. A pair alone meets few of them: 4 of 1 in
@@ -34,14 +37,25 @@ func (l *losses) add(e netmap.Estimate) {
 	}
 }
 
-// fill returns e, of a pair of which l are the losses, with what they say if losses can be what holds a flow there: the share that is lost, unless e has
-// met enough itself, and where many flows get more than one, no more for that one than losses leave of it. Bulk probes last for a
-// few losses, and those that chance spared read up to twice that. As long as nobody has measured what several flows get, and losses leave one
-// less than trains read, several are taken to get all of that; the trains are e's own, or those of a pair of which a bulk probe has told.
+// fill returns e, of a pair of which l are the losses, with what they say, see [losses.held]. As long as nobody has measured what several flows get, and
+// one gets less than trains read, several are taken to get all of that; the trains are e's own, or those of a pair of which a bulk probe has told.
 func (l losses) fill(e netmap.Estimate) netmap.Estimate {
-	if l.lost < leastLosses || !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) {
+	if !e.Has(netmap.FieldLatency | netmap.FieldBandwidth) {
 		return e
 	}
+	if l.lost >= leastLosses {
+		e = l.held(e)
+	}
+	if !e.Has(netmap.FieldCapacity) && l.line >= strangers*e.Bandwidth {
+		e.Capacity, e.Known = l.line, e.Known|netmap.FieldCapacity
+	}
+	return e
+}
+
+// held returns e with what the losses say if they can be what holds a flow there: the share that is lost, unless e has
+// met enough itself, and where many flows get more than one, no more for that one than losses leave of it. Bulk probes last for a
+// few losses, and those that chance spared read up to twice that.
+func (l losses) held(e netmap.Estimate) netmap.Estimate {
 	loss := l.lost / l.of
 	if e.Has(netmap.FieldLoss) && e.Loss*float64(e.LossOf) >= ownLosses {
 		loss = e.Loss
