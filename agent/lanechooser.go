@@ -150,7 +150,7 @@ func (a *Agent) openLanes() {
 			if e.Has(netmap.FieldLatency) {
 				w.rtt = max(2*e.Latency, 1)
 			}
-			if e.Has(netmap.FieldLoss) {
+			if e.TellsLoss() {
 				w.loss = e.Loss
 			} else if w.rtt >= lanRTT {
 				w.loss = a.likelyLoss(host)
@@ -176,7 +176,7 @@ func (a *Agent) likelyLoss(host string) float64 {
 	}
 	var known []float64
 	ask := func(from, to string) {
-		if e, ok := a.knownEstimate(from, to); ok && e.Has(netmap.FieldLoss) && len(known) < maxLike {
+		if e, ok := a.knownEstimate(from, to); ok && e.TellsLoss() && len(known) < maxLike {
 			known = append(known, e.Loss)
 		}
 	}

@@ -43,8 +43,11 @@ func (l losses) fill(e netmap.Estimate) netmap.Estimate {
 	if !e.Has(netmap.FieldLatency | netmap.FieldBandwidth) {
 		return e
 	}
-	if l.lost >= leastLosses {
+	switch {
+	case l.lost >= leastLosses:
 		e = l.held(e)
+	case !e.TellsLoss():
+		e.Loss, e.LossOf, e.Known = 0, 0, e.Known&^netmap.FieldLoss
 	}
 	if !e.Has(netmap.FieldCapacity) && l.line >= strangers*e.Bandwidth {
 		e.Capacity, e.Known = l.line, e.Known|netmap.FieldCapacity

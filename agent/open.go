@@ -197,6 +197,7 @@ func (a *Agent) openGroups() error {
 				watch.observe(s)
 			}
 		},
+		Lost:      func(t exchange.Toll) { a.prober.Lost(t.Peer, t.Sent, t.Lost) },
 		Site:      watch.site,
 		Vias:      a.alive,
 		Connected: a.endpoint.Connected,

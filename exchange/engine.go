@@ -38,6 +38,9 @@ type Config struct {
 	// an exchange runs, and at its end. Each exchange has a goroutine of its own that calls
 	// it, and it must not block. Nil means that nothing is measured.
 	Observe func(Sample)
+	// Lost takes what the paths have lost of what this host sent, for each lane about once a second and at the end, as Observe does. It
+	// is told nothing without Observe. Nil means that nobody wants to know.
+	Lost func(Toll)
 	// Site names what the way to host shares with others that have the same name: for
 	// [Sample.SiteLanes], and for how many pairs of hosts share a path whose Flows are not
 	// known. It must not block. Nil means that each host stands alone.

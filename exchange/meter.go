@@ -83,6 +83,7 @@ type meter struct {
 	events    int           // chunks written, and answers
 	looked    int           // events at the last look
 
+	tally   tally
 	state   laneState
 	since   time.Time // when state began
 	counted time.Time // up to when span accounts for it
@@ -133,6 +134,7 @@ func (m *meter) open(stats func() quic.ConnectionStats, asked bool, now time.Tim
 	m.press = press{late: noTime}
 	m.state, m.since, m.counted = starved, now, now
 	m.heard, m.hearing, m.losing = 0, now, time.Time{}
+	m.tally.again()
 }
 
 // enter notes what the lane does from now on. A nil meter does nothing.

@@ -3,6 +3,8 @@ package exchange
 import (
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -15,10 +17,13 @@ func (m *meter) start(now time.Time) {
 
 // note looks at the transport for the span.
 func (m *meter) note(now time.Time) {
-	if m.stats == nil {
-		return
+	if m.stats != nil {
+		m.seen(m.stats(), now)
 	}
-	st := m.stats()
+}
+
+// seen is note with what was found.
+func (m *meter) seen(st quic.ConnectionStats, now time.Time) {
 	p := &m.span
 	if st.PacketsReceived != m.heard {
 		m.heard, m.hearing = st.PacketsReceived, now
@@ -51,10 +56,16 @@ func (m *meter) look(now time.Time, out []Sample) []Sample {
 		m.flows.leave(&m.flow)
 	}
 	m.looked = m.events
+	if m.stats != nil {
+		st := m.stats()
+		m.tally.look(st)
+		if !m.span.begin.IsZero() {
+			m.seen(st, now)
+		}
+	}
 	if m.span.begin.IsZero() {
 		return out
 	}
-	m.note(now)
 	d := m.last.Sub(m.span.begin)
 	switch {
 	case !m.ramp.over && m.settled():

@@ -16,6 +16,7 @@ func (x *run) meter(p *peer, n int) *meter {
 		chunk:  int64(x.part.Chunk),
 		flow:   flow{peer: p.name, site: x.eng.cfg.Site(p.name)},
 		flows:  &x.eng.flows,
+		tally:  tally{path: p.path, count: Toll{Peer: p.name}},
 	}
 	x.meters = append(x.meters, m)
 	return m
@@ -51,6 +52,9 @@ func (x *run) ask(l *outLane) bool {
 	defer x.mu.Unlock()
 	l.meter.open(stats, asked, time.Now())
 	l.meter.win = l.win
+	if l.by != "" {
+		l.meter.tally.path = Path{} // what is lost on the way to another host is not this path's
+	}
 	return asked
 }
 
@@ -62,6 +66,16 @@ func (x *run) observe(now time.Time, last bool, out []Sample) []Sample {
 			out = m.end(now, out)
 		} else {
 			out = m.look(now, out)
+		}
+	}
+	return out
+}
+
+// tolls appends what was counted of losses since the last call to out. It needs x.mu.
+func (x *run) tolls(out []Toll) []Toll {
+	for _, m := range x.meters {
+		if t := m.tally.take(); t.Sent > 0 {
+			out = append(out, t)
 		}
 	}
 	return out

@@ -19,13 +19,17 @@ func (x *run) tended() bool {
 	return false
 }
 
-// tend looks after the lanes until done is closed. [Config.Observe] is called without a lock, and [Config.Path] as well.
+// tollEvery is how often [Config.Lost] is told.
+const tollEvery = time.Second
+
+// tend looks after the lanes until done is closed. [Config.Observe] and [Config.Lost] are called without a lock, and [Config.Path] as well.
 func (x *run) tend(done <-chan struct{}) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
 	var samples []Sample // reused
+	var tolls []Toll
 	looked := time.Now()
-	watched := looked
+	watched, told := looked, looked
 	for last := false; !last; {
 		select {
 		case <-done:
@@ -34,24 +38,31 @@ func (x *run) tend(done <-chan struct{}) {
 		}
 		now := time.Now()
 		watch := now.Sub(watched) >= paceEvery
-		var told map[string]Path
+		var paths map[string]Path
 		if watch {
-			told = x.told()
+			paths = x.told()
 		}
 		x.mu.Lock()
 		x.eachPeer(func(p *peer) { x.tendPeer(p, now) })
 		if watch && !x.doubt.unsure {
 			watched = now
-			x.watch(now, told)
+			x.watch(now, paths)
 		}
 		if last || now.Sub(looked) >= lookEvery {
 			looked = now
 			samples = x.trusted(x.observe(now, last, samples), now)
 		}
+		if x.eng.cfg.Lost != nil && (last || now.Sub(told) >= tollEvery) {
+			told, tolls = now, x.tolls(tolls[:0])
+		}
 		x.unlock()
 		for _, s := range samples {
 			x.eng.cfg.Observe(s)
 		}
+		for _, t := range tolls {
+			x.eng.cfg.Lost(t)
+		}
+		tolls = tolls[:0]
 		clear(samples)
 		samples = samples[:0]
 	}

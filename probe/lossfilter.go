@@ -1,6 +1,10 @@
 package probe
 
-import "math"
+import (
+	"math"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
 
 // A lossFilter estimates the share of packets that a path loses by itself. Losses are rare, so it
 // counts over all that was sent lately, not over a window of trains: n of them tell the share to 1/√n at best.
@@ -15,8 +19,8 @@ type lossFilter struct {
 type lossCount struct{ sent, lost float64 }
 
 const (
-	lossEnough = 400     // packets, before which nothing is said: one lost of them is 0.25 %
-	lossMemory = 100_000 // packets: half of what was counted is forgotten when so many are in
+	lossEnough = netmap.LossEnough // packets, before which a pair says nothing
+	lossMemory = 100_000           // packets: half of what was counted is forgotten when so many are in
 	// lossBlock is how many packets the newest are when they join those before, unless they have lost lossBlockLost.
 	// Of 8 losses that are expected and do not come chance is no explanation any more.
 	lossBlock, lossBlockLost = 20_000, 20

@@ -78,6 +78,14 @@ func (p *Prober) Observe(o Observation) {
 	}
 }
 
+// Lost takes what an exchange has counted of the way to peer while no queue stood there: how many packets were sent, and how many of them were lost. It counts
+// like what trains and bulk probes have met, and does not block. On a grid that is never idle nothing else tells of losses.
+func (p *Prober) Lost(peer string, sent, lost uint64) {
+	if site := p.siteOf(peer); site != "" && site != p.cfg.Self.site() && lost <= sent {
+		p.rec.met(peer, site, lossCount{float64(sent), float64(lost)})
+	}
+}
+
 // A verdict is what follows from an observation.
 type verdict struct {
 	rate    netmap.BytesPerSec // 0: nothing to record

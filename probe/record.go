@@ -18,6 +18,7 @@ type recorder struct {
 	fell   map[string]time.Time // by site: when what this host's lanes to it get fell last
 	heard  map[string]finding   // by site: of a fall that another host has found
 	floors map[string]floor     // by site: what the link carries at least
+	tolls  map[string]toll      // by site: what exchanges have counted of losses there
 
 	shifts map[string]shift // by site: the last change of the link there
 	lines  map[string]lines // by site: what mates have said of it
@@ -26,7 +27,7 @@ type recorder struct {
 func newRecorder(cfg *Config) recorder {
 	return recorder{
 		cfg: cfg, pairs: make(map[string]*pair), fell: make(map[string]time.Time), heard: make(map[string]finding),
-		floors: make(map[string]floor), shifts: make(map[string]shift), lines: make(map[string]lines),
+		floors: make(map[string]floor), tolls: make(map[string]toll), shifts: make(map[string]shift), lines: make(map[string]lines),
 	}
 }
 
@@ -67,6 +68,7 @@ func (r *recorder) forget(keep map[string]bool) {
 	now := time.Now()
 	maps.DeleteFunc(r.fell, func(_ string, at time.Time) bool { return now.Sub(at) > newsAge })
 	maps.DeleteFunc(r.floors, func(_ string, f floor) bool { return now.Sub(f.at) > newsAge })
+	maps.DeleteFunc(r.tolls, func(_ string, t toll) bool { return now.Sub(t.at) > tollAge })
 	maps.DeleteFunc(r.heard, func(_ string, f finding) bool { return now.Sub(f.at) > newsAge })
 }
 

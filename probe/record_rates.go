@@ -127,6 +127,46 @@ func (r *recorder) observed(peer, site string, rate netmap.BytesPerSec, exact bo
 	r.publish(peer, p, like, netmap.SourceObserved)
 }
 
+const (
+	// tollMore is how many times as many packets must have been counted since losses were told, or tollApart how far the share must have moved since, for exchanges to
+	// tell of them again.
+	tollMore = 2
+	// tollEnough is how many packets are told of at least. They say something with those that other hosts of the site have sent in the same exchange.
+	tollEnough = 100
+	tollApart  = 0.25
+	// tollAge is how long packets wait for more of their kind.
+	tollAge = 10 * time.Minute
+)
+
+// A toll is what exchanges have counted of losses on the way to a site, too few packets as yet to say something.
+type toll struct {
+	lossCount
+	at time.Time // when the last of them came
+}
+
+// met takes what was counted of losses on the way to peer without a probe. What a site's pairs meet is of one link, and a short exchange has few packets for each: they
+// are gathered until they are enough to say something, and then count for the pair at hand. The others hear of it if it is news.
+func (r *recorder) met(peer, site string, n lossCount) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n = n.plus(r.tolls[site].lossCount); n.sent < tollEnough {
+		r.tolls[site] = toll{n, time.Now()}
+		return
+	}
+	delete(r.tolls, site)
+	p := r.seeded(peer)
+	p.loss.add(n.sent, n.lost)
+	e, loss, of := r.own(peer), p.loss.count().share(), int(min(p.loss.count().sent, netmap.MaxLossOf))
+	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) ||
+		e.Has(netmap.FieldLoss) && of < tollMore*e.LossOf && (loss == e.Loss || apart(loss, e.Loss) < tollApart) {
+		return
+	}
+	e.Known |= netmap.FieldLoss
+	e.Loss, e.LossOf = loss, of
+	p.last = e
+	r.cfg.Record(r.cfg.Self.Name, peer, e)
+}
+
 // flowBelief's view of what to measure next of the pair.
 func (r *recorder) wants(peer string) wants {
 	r.mu.Lock()

@@ -61,7 +61,7 @@ func (l *siteLink) add(e netmap.Estimate, now time.Time) {
 			l.lanes = e.Lanes
 		}
 	}
-	if e.Has(netmap.FieldLoss) {
+	if e.TellsLoss() {
 		l.loss = append(l.loss, e.Loss)
 	}
 	if !e.Has(netmap.FieldBandwidth) {

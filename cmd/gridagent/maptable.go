@@ -104,7 +104,7 @@ func (a *app) printMapList(v mapView) error {
 				plain(known(e, netmap.FieldLatency, formatDuration(e.Latency))),
 				plain(known(e, netmap.FieldCapacity, significant(e.Capacity.Mbps()))),
 				plain(known(e, netmap.FieldLanes, fmt.Sprint(e.Lanes))),
-				plain(known(e, netmap.FieldLoss, formatShare(e.Loss))),
+				plain(lossOf(e)),
 				painted(formatAge(e.Measured, v.now)), plain(e.Source))
 		}
 	}
@@ -132,6 +132,14 @@ func known(e netmap.Estimate, f netmap.Field, text string) string {
 		return ""
 	}
 	return text
+}
+
+// lossOf returns the share of lost packets, "" if too few were counted.
+func lossOf(e netmap.Estimate) string {
+	if !e.TellsLoss() {
+		return ""
+	}
+	return formatShare(e.Loss)
 }
 
 // formatShare shows a share of 1 in per cent. What is little is not nothing.

@@ -132,7 +132,7 @@ func (m *model) messages(snap *netmap.Snapshot) {
 // losses fills in what ways lose.
 func (m *model) losses(snap *netmap.Snapshot) {
 	for i := range m.latency {
-		if e := snap.Estimate(i/m.n, i%m.n); i/m.n != i%m.n && e.Has(netmap.FieldLoss) && e.Loss > 0 {
+		if e := snap.Estimate(i/m.n, i%m.n); i/m.n != i%m.n && e.TellsLoss() && e.Loss > 0 {
 			if m.loss == nil {
 				m.loss = make([]float64, m.n*m.n)
 			}

@@ -92,6 +92,15 @@ type Estimate struct {
 // Has reports whether every field in f is known.
 func (e Estimate) Has(f Field) bool { return e.Known&f == f }
 
+// LossEnough is of how many packets a share of losses says something by itself: of 400 one lost is 0.25 %.
+const LossEnough = 400
+
+// TellsLoss reports whether e's share of lost packets says something by itself: it was counted over enough packets, or was declared. What
+// exchanges count is over fewer at first, and tells of the link together with what all pairs of two sites have counted.
+func (e Estimate) TellsLoss() bool {
+	return e.Has(FieldLoss) && (e.LossOf == 0 || e.LossOf >= LossEnough)
+}
+
 // String names the source for a person.
 func (s Source) String() string {
 	switch s {

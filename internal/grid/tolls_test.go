@@ -1,0 +1,53 @@
+package grid_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/internal/grid/gridtest"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// TestExchangesTellOfLosses: a grid that is busy from its first minute learns from its exchanges what its links lose; what full queues drop is not taken for it.
+func TestExchangesTellOfLosses(t *testing.T) {
+	for _, tt := range []struct {
+		name, rate string
+		loss       float64
+	}{{"lossy", "20Mbps", 0.02}, {"full", "2Mbps", 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := gridtest.Sites(t, tt.rate, "50ms", 4, 4)
+			for i := range g.WAN {
+				g.WAN[i].Loss = tt.loss
+			}
+			gridtest.Run(t, gridtest.Config{Grid: g, Seed: 3}, func(c *gridtest.Cluster) {
+				time.Sleep(15 * time.Second)
+				lost := 0
+				for range 10 {
+					lost += c.MustRun(c.Job("", c.EachHost(), 128<<10)).Lost
+				}
+				var hosts []netmap.Host
+				for _, h := range c.Hosts {
+					hosts = append(hosts, netmap.Host{Name: h.Name, Site: h.Site})
+				}
+				snap := c.Hosts[0].Agent.Map().Snapshot(hosts, time.Now())
+				for _, from := range []string{"a", "b"} {
+					var of, gone float64
+					for i := range snap.N() {
+						for j := range snap.N() {
+							if e := snap.Estimate(i, j); hosts[i].Site == from && hosts[j].Site != from && e.Has(netmap.FieldLoss) {
+								of, gone = of+float64(e.LossOf), gone+e.Loss*float64(e.LossOf)
+							}
+						}
+					}
+					c.T.Logf("from %s: %.0f of %.0f packets lost by the map; %d lost in all", from, gone, of, lost)
+					switch {
+					case tt.loss == 0 && gone > 0, tt.loss > 0 && !(of >= 200 && gone >= tt.loss/2*of && gone <= 2*tt.loss*of):
+						c.T.Errorf("from %s: the map says that %.0f of %.0f packets are lost, want a share of %g", from, gone, of, tt.loss)
+					case tt.loss == 0 && lost < 100:
+						c.T.Errorf("%d packets were lost: no queue was full", lost)
+					}
+				}
+			})
+		})
+	}
+}
