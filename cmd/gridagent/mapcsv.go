@@ -42,7 +42,10 @@ func csvRecord(from, to netmap.Host, e netmap.Estimate, now time.Time) []string 
 		}
 		return csvNumber(v)
 	}
-	age, source, spread, readings := "", "", "", ""
+	age, source, spread, readings, loss := "", "", "", "", ""
+	if e.TellsLoss() {
+		loss = csvNumber(e.Loss)
+	}
 	if e.Has(netmap.FieldBandwidth) && e.Spread > 0 { // 0: no second sample was seen
 		spread = csvNumber(e.Spread)
 	}
@@ -58,7 +61,7 @@ func csvRecord(from, to netmap.Host, e netmap.Estimate, now time.Time) []string 
 	return []string{
 		from.Name, to.Name, from.Site, to.Site,
 		is(netmap.FieldBandwidth, e.Bandwidth.Mbps()), spread, readings,
-		is(netmap.FieldCapacity, e.Capacity.Mbps()), is(netmap.FieldLanes, float64(e.Lanes)), is(netmap.FieldLoss, e.Loss),
+		is(netmap.FieldCapacity, e.Capacity.Mbps()), is(netmap.FieldLanes, float64(e.Lanes)), loss,
 		// The map holds one way as half of the round trip, so twice that is what was measured.
 		is(netmap.FieldLatency, 2*e.Latency.Seconds()), is(netmap.FieldLatency, e.Latency.Seconds()),
 		age, source,
