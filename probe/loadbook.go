@@ -27,6 +27,7 @@ type pressures struct {
 type hearsay struct {
 	dip
 	at    time.Time
+	rose  time.Time // when it was more than before last
 	said  time.Time // when this site's hosts were told of it last
 	spoke float64   // and what
 }
@@ -93,6 +94,21 @@ func (b *loadBook) more(site string, since, now time.Time) float64 {
 	return a.most(binAt(since)+1-loadLate-loadParts, a.head+1-loadLate)
 }
 
+// paused reports whether what arrives from site is nothing to speak of beside what was said of it, in bytes a second of IP packets.
+func (b *loadBook) paused(site string, said float64, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.in[site]
+	return a == nil || a.paused(loadPause*said, now)
+}
+
+// unsay forgets what the keeper of another site has said: it was the end of an exchange.
+func (b *loadBook) unsay(site string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.told, site)
+}
+
 // hear takes what the keeper of another site says that arrives there from this one, in user bytes a second.
 func (b *loadBook) hear(site string, d dip, now time.Time) {
 	b.mu.Lock()
@@ -101,6 +117,9 @@ func (b *loadBook) hear(site string, d dip, now time.Time) {
 		b.told = make(map[string]*hearsay)
 	}
 	if h := b.told[site]; h != nil {
+		if d.rate > (1+loadMore)*h.rate {
+			h.rose = now
+		}
 		h.dip, h.at = d, now
 	} else {
 		b.told[site] = &hearsay{dip: d, at: now}
@@ -145,8 +164,8 @@ func (b *loadBook) verdict(site string, link known, now time.Time) (rate float64
 	}
 	more := now.Sub(h.said) <= followAge && h.rate > (1+loadMore)*h.spoke
 	fell, need := h.rate < loadFallen*link.line, loadPressed
-	if !fell && !more {
-		return 0, false
+	if !fell && !more || !more && now.Sub(h.rose) < loadRises {
+		return 0, false // what arrives grows, and nobody was told that it had fallen
 	}
 	pressed, hosts, begins := b.pressed(site, h.rate, link.line, now)
 	if begins && !more {

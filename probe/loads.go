@@ -35,6 +35,12 @@ const (
 	// loadFallen is the share of what arrived, and of what the link is believed to carry, under which
 	// what arrives is news.
 	loadFallen = 0.6
+	// loadPause is the share of what arrives now under which nothing to speak of does, for pauseBins bins: an exchange has ended, and what
+	// arrived before says nothing of the next one. It takes a while to fill the link.
+	loadPause = 0.25
+	pauseBins = 2
+	// loadRises is for how long what arrives has not grown before it is taken for what is left of a link: the next exchange fills the link by and by.
+	loadRises = time.Second
 	// loadMore is by how much more must arrive after a fall, over a second, than was told for the keeper to tell it: lanes that
 	// have lost packets, or windows that shrink, leave a part of the link empty at first.
 	loadMore = 0.05
@@ -142,14 +148,14 @@ func (a *arrivals) fallen(now time.Time) (d dip, ok bool) {
 		rate = a.mean(end, loadParts*n)
 	}
 	parts := a.parts(end, n)
-	if parts[0] >= loadFallen*a.usual(end-loadParts*n) {
+	if parts[0] >= loadFallen*a.usual(end-loadParts*n, loadPause*rate) {
 		return dip{}, false
 	}
 	if parts[0]-parts[loadParts-1] <= loadAlike*rate+packet/(float64(n)*loadBin.Seconds()) {
 		return dip{rate, true}, true
 	}
 	parts = a.parts(end, 2*n)
-	if parts[0] >= loadFallen*a.usual(end-2*loadParts*n) || apart(parts[0], parts[1]) > loadAlike {
+	if parts[0] >= loadFallen*a.usual(end-2*loadParts*n, loadPause*parts[0]) || apart(parts[0], parts[1]) > loadAlike {
 		return dip{}, false
 	}
 	return dip{(parts[0] + parts[1]) / 2, false}, true
@@ -172,13 +178,23 @@ func (a *arrivals) most(begin, end int64) (rate float64) {
 	return rate
 }
 
-// usual returns the highest rate over loadUsual bins before bin end, 0 where that is too long ago.
-func (a *arrivals) usual(end int64) (rate float64) {
-	for ; end-loadUsual > a.head-loadBins; end-- {
+// usual returns the highest rate over loadUsual bins before bin end, 0 where that is too long ago. It looks back no further than to where less than
+// pause arrived.
+func (a *arrivals) usual(end int64, pause float64) (rate float64) {
+	for ; end-loadUsual > a.head-loadBins && a.mean(end, pauseBins) >= pause; end-- {
 		rate = max(rate, a.mean(end, loadUsual))
 	}
 	return rate
 }
+
+// paused reports whether less than pause arrives now.
+func (a *arrivals) paused(pause float64, now time.Time) bool {
+	a.forward(binAt(now))
+	return a.mean(a.head+1-loadLate, pauseBins) < pause
+}
+
+// onWire converts the map's unit to bytes a second of IP packets.
+func onWire(user float64) float64 { return user * (trainPayload + packetCost) / userPayload }
 
 // carried converts bytes a second of IP packets to the map's unit.
 func carried(ip float64) float64 { return ip * userPayload / (trainPayload + packetCost) }

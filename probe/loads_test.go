@@ -163,7 +163,7 @@ func TestNextExchangeIsNoFall(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 14))
 		line := 250e3 * (0.8 + 10*rng.Float64())
 		begin := time.Unix(2e9, rng.Int64N(1e9))
-		ramp := (0.3 + rng.Float64()) * float64(time.Second) // until the link is full
+		ramp := (0.3 + 2.7*rng.Float64()) * float64(time.Second) // until the link is full
 		hosts := 1 + rng.IntN(8)
 		var here, there loadBook // of the keepers of both ends
 		arrive := newTellers(rng, 1+rng.IntN(8), begin)
@@ -172,9 +172,10 @@ func TestNextExchangeIsNoFall(t *testing.T) {
 			next[h] = begin.Add(time.Duration(rng.Int64N(int64(loadsEvery))))
 		}
 		var said time.Time
+		var rated float64
 		var falls []float64
 		fell := time.Time{}
-		second := begin.Add(6 * time.Second) // exchange
+		second := begin.Add(4*time.Second + time.Duration((0.75+1.25*rng.Float64())*float64(time.Second))) // exchange
 		rate := func(now time.Time) float64 {
 			switch at := now.Sub(second); {
 			case now.Sub(begin) < 4*time.Second:
@@ -197,8 +198,11 @@ func TestNextExchangeIsNoFall(t *testing.T) {
 			})
 			// As tells does.
 			if d, ok := there.fallen(now)["here"]; ok && d.rate < loadFallen*line {
-				said = now
+				said, rated = now, d.rate
 				here.hear("there", d, now)
+			} else if !said.IsZero() && there.paused("here", rated, now) {
+				said = time.Time{}
+				here.unsay("there")
 			} else if !said.IsZero() && now.Sub(said) < followAge {
 				if more := there.more("here", said, now); more > 0 {
 					here.hear("there", dip{more, true}, now)

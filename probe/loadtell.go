@@ -227,6 +227,9 @@ func (p *Prober) tells(ctx context.Context) error {
 		for site, last := range said {
 			if now.Sub(last.since) > followAge {
 				delete(said, site)
+			} else if _, less := dips[site]; !less && p.book.paused(site, onWire(last.rate), now) {
+				delete(said, site)
+				dips[site] = dip{} // takes it back
 			} else if rate := carried(p.book.more(site, last.since, now)); rate > (1+loadMore)*max(last.rate, dips[site].rate) {
 				d := dip{rate, true}
 				dips[site], said[site] = d, told{d, last.since, now}
@@ -244,7 +247,7 @@ func (p *Prober) tells(ctx context.Context) error {
 	}
 }
 
-// tellKeeper says to the keeper of site what arrives from there.
+// tellKeeper says to the keeper of site what arrives from there; no rate takes back what was said.
 func (p *Prober) tellKeeper(ctx context.Context, site string, d dip) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
@@ -267,8 +270,12 @@ func (p *Prober) tellKeeper(ctx context.Context, site string, d dip) error {
 // serveArrives takes what the keeper of another site says that arrives there.
 func (p *Prober) serveArrives(from string, m message) {
 	site := p.siteOf(from)
-	if site == "" || site == p.cfg.Self.site() || keeperOf(site, p.cfg.Peers()) != from || m.Rate <= 0 {
+	if site == "" || site == p.cfg.Self.site() || keeperOf(site, p.cfg.Peers()) != from || m.Rate < 0 {
 		return // views may differ for a moment: it is no offence
+	}
+	if m.Rate == 0 {
+		p.book.unsay(site)
+		return
 	}
 	now := time.Now()
 	p.book.hear(site, dip{m.Rate, m.Steady}, now)
