@@ -130,10 +130,10 @@ func (r *recorder) observed(peer, site string, rate netmap.BytesPerSec, exact bo
 const (
 	// tollMore is how many times as many packets must have been counted since losses were told, or tollApart how far the share must have moved since, for exchanges to
 	// tell of them again.
-	tollMore = 2
+	tollMore  = 2
+	tollApart = 0.25
 	// tollEnough is how many packets are told of at least. They say something with those that other hosts of the site have sent in the same exchange.
 	tollEnough = 100
-	tollApart  = 0.25
 	// tollAge is how long packets wait for more of their kind.
 	tollAge = 10 * time.Minute
 )
