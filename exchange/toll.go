@@ -7,8 +7,7 @@ import (
 )
 
 // A Toll tells how many packets a lane has sent to a peer while hardly anything stood in a queue on the way there and back, and how many of these were lost. What is lost at
-// a full queue tells of the exchange. What is lost beside an empty one tells of the path, and nobody meets as many of these packets: an exchange of a second sends as many as probes
-// do in minutes.
+// a full queue tells of the exchange. What is lost beside an empty one tells of the path, and exchanges send far more packets than probes do.
 type Toll struct {
 	Peer       string
 	Sent, Lost uint64
@@ -16,8 +15,8 @@ type Toll struct {
 
 const (
 	// quietPackets of quietPacket bytes at the path's capacity, at most quietMost and a quietPart-th of its round trip, is how much longer than the empty way round trips
-	// may be. A queue that drops what comes is at 64 packets, mostly: on links of 1.16 Mbit/s with such queues, full for minutes, round trips were longer by 32 ms and
-	// more whenever a packet was lost, and on links of 20 Mbit/s that lose 2 % the share was the same with 2 ms as with 16. Links so fast that this is less than round trips
+	// may be. A queue that drops what comes is at 64 packets, mostly: where such queues were full for minutes round trips were longer by 32 ms and
+	// more whenever a packet was lost, and where links lose 2 % the share was much the same below 4 ms and up to 16 (docs/design/measuring.md). Links so fast that this is less than round trips
 	// vary by are left to probes.
 	quietPackets = 24
 	quietPacket  = 1250
