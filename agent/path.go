@@ -44,7 +44,7 @@ func (a *Agent) way(host string) group.Way {
 
 // PathOf returns what e says of a path. Where several flows have not been measured, they are taken to get
 // what trains read of the link: it may be shared or hold each flow, and then they get less, and the
-// engine sees it.
+// engine sees it. What exchanges got is the least that they get.
 func PathOf(e netmap.Estimate) exchange.Path {
 	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
 		return exchange.Path{}
@@ -53,6 +53,10 @@ func PathOf(e netmap.Estimate) exchange.Path {
 	switch {
 	case e.Has(netmap.FieldCapacity):
 		p.Capacity = e.Capacity
+	case e.Has(netmap.FieldCarried | netmap.FieldLine):
+		p.Capacity, p.AtLeast = max(e.Carried, e.Line), true
+	case e.Has(netmap.FieldCarried):
+		p.Capacity, p.AtLeast = e.Carried, true
 	case e.Has(netmap.FieldLine):
 		p.Capacity = e.Line
 	}

@@ -11,7 +11,7 @@ import (
 // TestPathOf: what an exchange is told of a path, and over how many lanes it then begins.
 func TestPathOf(t *testing.T) {
 	const one, all = netmap.FieldLatency | netmap.FieldBandwidth, netmap.FieldCapacity | netmap.FieldLanes
-	far := netmap.Estimate{Latency: 50 * time.Millisecond, Bandwidth: 2 * netmap.Mbps, Capacity: 20 * netmap.Mbps, Lanes: 13, Line: 19 * netmap.Mbps, Loss: 0.01}
+	far := netmap.Estimate{Latency: 50 * time.Millisecond, Bandwidth: 2 * netmap.Mbps, Capacity: 20 * netmap.Mbps, Lanes: 13, Line: 19 * netmap.Mbps, Carried: 12 * netmap.Mbps, Loss: 0.01}
 	for _, c := range []struct {
 		name   string
 		known  netmap.Field
@@ -26,6 +26,10 @@ func TestPathOf(t *testing.T) {
 		{"a train alone", one, 0, nil, exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps}, 1},
 		{"a flow and a train", one | netmap.FieldLine | netmap.FieldLoss, netmap.SourceProbed, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, Loss: 0.01}, 13},
+		{"what exchanges got", one | netmap.FieldCarried, netmap.SourceProbed, nil,
+			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 12 * netmap.Mbps, AtLeast: true}, 6},
+		{"what exchanges got, less than trains", one | netmap.FieldCarried | netmap.FieldLine, netmap.SourceProbed, nil,
+			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, AtLeast: true}, 10},
 		{"a knee", one | all, netmap.SourceProbed, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 20 * netmap.Mbps, Knee: 13}, 13},
 		{"a knee that nobody has measured", one | all, netmap.SourceDeclared, nil,

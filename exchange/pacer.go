@@ -82,6 +82,7 @@ type pacer struct {
 	target         time.Duration // queue
 	drain          time.Duration // in which a queue is to be gone
 	own            bool          // the queue is this pacer's alone
+	unsure         bool          // the link may carry far more than is believed: no queue has been met yet
 	next           time.Time     // when the next slice may go
 
 	begin  time.Time     // since when the rate is what it is; zero: no round has begun
@@ -107,6 +108,7 @@ func (a *pacers) join(site string, p Path, hosts int) *pacer {
 	defer a.mu.Unlock()
 	s := a.enter(paced{name: site}, p, float64(p.capacity())/float64(hosts))
 	s.target, s.drain = max(p.capacity().Time(pacerQueue), p.RTT/16, 2*time.Millisecond), pacerDrain*s.base
+	s.unsure = s.unsure || p.AtLeast && s.at.IsZero()
 	return s
 }
 
@@ -244,13 +246,14 @@ func (s *pacer) judge(round []met, now time.Time) {
 	before, queue := s.rate, round[len(round)/4].late
 	used := float64(s.sent) / (s.rate * now.Sub(s.since).Seconds())
 	up := pacerNear
-	if s.rate < 0.9*s.believed {
+	if s.rate < 0.9*s.believed || s.unsure {
 		up = pacerUp
 	}
 	cut := s.cut
 	s.cut, s.ahead = false, queue
 	switch {
 	case queue > s.target*5/4 || queue > s.target/4 && used >= pacerUsed && !s.own:
+		s.unsure = false
 		leaves := s.leaves(at, queue)
 		least := pacerDown * s.rate
 		if cut { // once, it may have been repairs of losses; twice, it is the link

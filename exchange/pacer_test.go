@@ -62,6 +62,28 @@ func TestPacerFollowsLink(t *testing.T) {
 	}
 }
 
+// TestPacerFindsMore: where what is believed is the least that the link carries a pacer that meets no queue goes far beyond it within a second and a half, and else slowly;
+// once it has met one there is no difference any more.
+func TestPacerFindsMore(t *testing.T) {
+	const slice, believed = 2500, 1e6
+	reach := func(atLeast bool, link float64) float64 {
+		var all pacers
+		p := held8(2 * believed)
+		p.AtLeast = atLeast
+		s := all.join("there", p, 2)
+		throughQueueFor(1500*time.Millisecond, s, slice, link, 0, rand.New(rand.NewPCG(1, 3)))
+		return s.rate / believed
+	}
+	known, least := reach(false, 100*believed), reach(true, 100*believed)
+	t.Logf("%.2f times what is believed, %.2f where that is the least", known, least)
+	if known > 1.7 || least < 2.5 {
+		t.Errorf("%.2f times what is believed, %.2f where that is the least: want at most 1.7, and at least 2.5", known, least)
+	}
+	if r := reach(true, believed); r < 0.8 || r > 1.2 {
+		t.Errorf("%.2f times what the link carries", r)
+	}
+}
+
 // TestPeerPacerFollowsLink is the same of a pacer for one peer, whose flow the network holds to a part or a multiple of what is believed. The
 // queue is that of the flow alone, and what is late in it says so a round trip later, or three when the way back is full. Windows, which would bound the
 // queue, are not here.
@@ -90,6 +112,11 @@ func TestPeerPacerFollowsLink(t *testing.T) {
 // rate that the last 10 s used, and the longest queue in bytes. Answers take back longer than the pacer's round trip; of every twentieth
 // slice, by rng, a loss is repaired; nil: of none.
 func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *rand.Rand) (share, longest float64) {
+	return throughQueueFor(20*time.Second, s, slice, rate, back, rng)
+}
+
+// throughQueueFor is throughQueue for so long; share is that of the last half.
+func throughQueueFor(lasts time.Duration, s *pacer, slice int64, rate float64, back time.Duration, rng *rand.Rand) (share, longest float64) {
 	type flight struct {
 		answer time.Time
 		late   time.Duration
@@ -99,7 +126,7 @@ func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *
 	var under []flight
 	free, now := start, start
 	carried := 0.0
-	for now.Sub(start) < 20*time.Second {
+	for now.Sub(start) < lasts {
 		for len(under) > 0 && !under[0].answer.After(now) {
 			s.heard(under[0].late, under[0].sent, now)
 			under = under[1:]
@@ -115,11 +142,11 @@ func throughQueue(s *pacer, slice int64, rate float64, back time.Duration, rng *
 			late += 150 * time.Millisecond
 		}
 		under = append(under, flight{free.Add(100*time.Millisecond + back), late, now})
-		if now.Sub(start) > 10*time.Second {
+		if now.Sub(start) > lasts/2 {
 			carried += float64(slice)
 		}
 	}
-	return carried / 10 / rate, longest
+	return carried / (lasts / 2).Seconds() / rate, longest
 }
 
 // TestPacersShareLink: hosts that send over one link see one queue. The link is never idle, and they go on as they began.

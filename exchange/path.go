@@ -17,6 +17,8 @@ type Path struct {
 	Rate netmap.BytesPerSec
 	// Capacity is what many flows get together. Zero, or less than Rate, means Rate.
 	Capacity netmap.BytesPerSec
+	// AtLeast says that Capacity was seen to get through, and that nobody has looked for more.
+	AtLeast bool
 	// Knee is the number of flows that reaches Capacity, as measured. Zero means that it is
 	// to be concluded from Capacity and Rate.
 	Knee int

@@ -91,7 +91,7 @@ func (b *loadBook) more(site string, since, now time.Time) float64 {
 		return 0
 	}
 	a.forward(binAt(now))
-	return a.most(binAt(since)+1-loadLate-loadParts, a.head+1-loadLate)
+	return a.most(binAt(since)+1-loadLate-loadParts, a.head+1-loadLate, loadUsual)
 }
 
 // paused reports whether what arrives from site is nothing to speak of beside what was said of it, in bytes a second of IP packets.

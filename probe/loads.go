@@ -170,10 +170,10 @@ func (a *arrivals) parts(end, n int64) (rates [loadParts]float64) {
 	return rates
 }
 
-// most returns the highest rate over loadUsual bins of those from bin begin to bin end.
-func (a *arrivals) most(begin, end int64) (rate float64) {
-	for begin = max(begin, a.head-loadBins+1); end-loadUsual >= begin; end-- {
-		rate = max(rate, a.mean(end, loadUsual))
+// most returns the highest rate over n bins of those from bin begin to bin end.
+func (a *arrivals) most(begin, end, n int64) (rate float64) {
+	for begin = max(begin, a.head-loadBins+1); end-n >= begin; end-- {
+		rate = max(rate, a.mean(end, n))
 	}
 	return rate
 }

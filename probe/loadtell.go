@@ -17,6 +17,7 @@ import (
 //	keeper → keeper of the site that   what arrives from there is far less than it was (opArrives)
 //	         the packets come from
 //	keeper → its site's hosts          the link to a site has fallen to that (opFallen)
+//	keeper → the map                   what the link from a site carries at least (loadcarried.go)
 //
 // Hosts and keepers of one site talk on the streams of holds (hold.go), so nothing is said but
 // during an exchange between sites, and on links between sites only when one seems to have fallen.
@@ -208,6 +209,7 @@ func (p *Prober) tells(ctx context.Context) error {
 			return err
 		}
 		now := time.Now()
+		p.brings(now)
 		dips := p.book.fallen(now)
 		for site, d := range dips {
 			d.rate = carried(d.rate)
@@ -219,6 +221,7 @@ func (p *Prober) tells(ctx context.Context) error {
 			}
 			dips[site] = d
 			p.book.dipped(site, now)
+			p.rec.bringsLess(keeperOf(site, p.cfg.Peers()), d.rate, now)
 			if !ok || d.rate < (1-loadAlike)*last.rate {
 				last.since = now
 			}

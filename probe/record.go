@@ -39,7 +39,8 @@ type pair struct {
 	in       rateFilter      // what trains from the peer read here
 	disputed time.Time       // since when the peer claims more than that; zero if it does not
 	wrong    time.Time       // when it did last
-	objects  bool            // so this host reports its side
+	objects  netmap.Estimate // what this host says of its side then; nothing known: nothing
+	carried  carrying        // what exchanges brought from the peer's site
 	last     netmap.Estimate // as recorded here
 	trained  time.Time       // when the last train to the peer was read; zero before the first
 	unread   *bulkResult     // the last bulk probe, where a train is to say what it means
@@ -66,6 +67,11 @@ func (r *recorder) forget(keep map[string]bool) {
 		}
 	}
 	now := time.Now()
+	for name, p := range r.pairs {
+		if now.Sub(p.carried.at) > carriedAge {
+			r.unbring(name, p, now)
+		}
+	}
 	maps.DeleteFunc(r.fell, func(_ string, at time.Time) bool { return now.Sub(at) > newsAge })
 	maps.DeleteFunc(r.floors, func(_ string, f floor) bool { return now.Sub(f.at) > newsAge })
 	maps.DeleteFunc(r.tolls, func(_ string, t toll) bool { return now.Sub(t.at) > tollAge })
@@ -99,6 +105,7 @@ func (r *recorder) own(peer string) netmap.Estimate {
 		return p.last
 	}
 	e, _ := r.current(peer)
+	e.Known &^= netmap.FieldCarried // the host at the other end says it
 	return e
 }
 

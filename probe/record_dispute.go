@@ -47,15 +47,16 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 	switch {
 	case wrong:
 		p.wrong = now
-	case unsure && p.objects:
+	case unsure && p.objects.Known != 0:
 		return // a claim that nobody can judge refutes nothing: what was seen stands until it is outdated
 	case now.Sub(p.wrong) < disputeEnd:
 		return // a claim that comes and goes is not taken back
 	default:
-		if p.objects { // to repeat the claim would have it believed of a suspect, as something that was seen here
-			r.cfg.Record(peer, r.cfg.Self.Name, netmap.Estimate{Measured: now})
+		if p.objects.Known != 0 { // to repeat the claim would have it believed of a suspect, as something that was seen here
+			p.objects = netmap.Estimate{}
+			r.side(peer, p, now)
 		}
-		p.disputed, p.objects = time.Time{}, false
+		p.disputed = time.Time{}
 		return
 	}
 	if p.disputed.IsZero() {
@@ -65,15 +66,32 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 	if now.Sub(p.disputed) < disputeAfter || claim.Measured.Before(p.disputed) {
 		return
 	}
-	if !p.objects {
-		p.objects = true
+	if p.objects.Known == 0 {
 		r.cfg.Log.Warn("a host claims another rate than it sends here", "host", peer,
 			"claims_mbps", claim.Bandwidth.Mbps(), "seen_mbps", netmap.BytesPerSec(v).Mbps())
 	}
-	r.cfg.Record(peer, r.cfg.Self.Name, netmap.Estimate{
+	p.objects = netmap.Estimate{
 		Known: netmap.FieldBandwidth, Bandwidth: netmap.BytesPerSec(v), Spread: s,
 		Readings: p.in.readings(), Source: netmap.SourceProbed, Measured: now,
-	})
+	}
+	r.side(peer, p, now)
+}
+
+// side records what this host says of peer→self: the rate to which it objects, and what exchanges brought over the link. The caller holds the lock.
+func (r *recorder) side(peer string, p *pair, now time.Time) {
+	e := p.objects
+	if e.Known == 0 { // as old as what the peer says: it is no reading of that
+		e.Measured = now
+		if r.cfg.Claimed != nil {
+			if claim, ok := r.cfg.Claimed(peer, r.cfg.Self.Name); ok {
+				e.Measured = claim.Measured
+			}
+		}
+	}
+	if p.carried.rate > 0 {
+		e.Carried, e.Known = netmap.BytesPerSec(p.carried.rate), e.Known|netmap.FieldCarried
+	}
+	r.cfg.Record(peer, r.cfg.Self.Name, e)
 }
 
 // arrives returns the rate at which trains from peer arrive here, 0 where none has.

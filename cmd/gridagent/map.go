@@ -30,7 +30,8 @@ line:
   Mbit/s     what one flow gets, in 10⁶ bit/s of user data, in the steady state
   spread     how far its readings lie apart, or how wide the last one was; - where only one was seen
   latency    one way, which is half of the round trip
-  capacity   what several lanes get together, in Mbit/s, and how many lanes that takes
+  capacity   what several lanes get together, in Mbit/s, and how many lanes that takes;
+             ≥ where nobody has searched: what exchanges were seen to get
   loss       share of packets that the path loses by itself; - where too few were sent to tell
   age        since the newest measurement of the bandwidth, by the clock of the host that took it
   source     probed (trains of packets, bulk transfers), observed (on an exchange),

@@ -96,13 +96,13 @@ func TestMapCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]string{
-		strings.Split("from,to,from_site,to_site,bandwidth_mbps,spread,readings,capacity_mbps,lanes,loss,rtt_s,latency_s,age_s,source", ","),
-		{"a", "b", "X", "X", "90", "0.02", "17", "", "", "", "0.00012", "0.00006", "2.5", "probed"},
-		{"a", "c", "X", `Y, "far"`, "1.25", "0.2", "", "10", "8", "0.001", "0.1", "0.05", "10", "probed"},
-		{"b", "a", "X", "X", "95", "0.4", "", "", "", "", "0.00012", "0.00006", "10", "probed"},
-		{"b", "c", "X", `Y, "far"`, "", "", "", "", "", "", "0.1", "0.05", "", ""},
-		{"c", "a", `Y, "far"`, "X", "1.5", "", "", "", "", "", "0.1", "0.05", "18000", "probed"},
-		{"c", "b", `Y, "far"`, "X", "2", "", "", "", "", "", "", "", "10", "predicted"},
+		strings.Split("from,to,from_site,to_site,bandwidth_mbps,spread,readings,capacity_mbps,lanes,loss,rtt_s,latency_s,age_s,source,carried_mbps", ","),
+		{"a", "b", "X", "X", "90", "0.02", "17", "", "", "", "0.00012", "0.00006", "2.5", "probed", ""},
+		{"a", "c", "X", `Y, "far"`, "1.25", "0.2", "", "10", "8", "0.001", "0.1", "0.05", "10", "probed", ""},
+		{"b", "a", "X", "X", "95", "0.4", "", "", "", "", "0.00012", "0.00006", "10", "probed", ""},
+		{"b", "c", "X", `Y, "far"`, "", "", "", "", "", "", "0.1", "0.05", "", "", ""},
+		{"c", "a", `Y, "far"`, "X", "1.5", "", "", "", "", "", "0.1", "0.05", "18000", "probed", ""},
+		{"c", "b", `Y, "far"`, "X", "2", "", "", "", "", "", "", "", "10", "predicted", ""},
 	}
 	if !slices.EqualFunc(rows, want, slices.Equal) {
 		t.Errorf("rows\n%q, want\n%q", rows, want)

@@ -11,7 +11,7 @@ import (
 
 // csvColumns are those of map -o csv, in order (docs/formats.md). New ones go to the end.
 var csvColumns = []string{"from", "to", "from_site", "to_site", "bandwidth_mbps", "spread", "readings",
-	"capacity_mbps", "lanes", "loss", "rtt_s", "latency_s", "age_s", "source"}
+	"capacity_mbps", "lanes", "loss", "rtt_s", "latency_s", "age_s", "source", "carried_mbps"}
 
 // writeMapCSV writes s as RFC 4180 has it, lines ended by CR LF: a head, then a line for every
 // ordered pair of hosts. What is not known is an empty field.
@@ -64,7 +64,7 @@ func csvRecord(from, to netmap.Host, e netmap.Estimate, now time.Time) []string 
 		is(netmap.FieldCapacity, e.Capacity.Mbps()), is(netmap.FieldLanes, float64(e.Lanes)), loss,
 		// The map holds one way as half of the round trip, so twice that is what was measured.
 		is(netmap.FieldLatency, 2*e.Latency.Seconds()), is(netmap.FieldLatency, e.Latency.Seconds()),
-		age, source,
+		age, source, is(netmap.FieldCarried, e.Carried.Mbps()),
 	}
 }
 

@@ -16,12 +16,20 @@ const (
 // notable reports whether there is more to say of a link than what one flow gets.
 func (l *siteLink) notable() bool {
 	n := len(l.bandwidth)
-	return l.capacity > 0 && (n == 0 || l.capacity >= lanesGain*l.bandwidth[n/2]) || len(l.loss) > 0 && l.loss[len(l.loss)-1] >= lossSeen
+	all := l.capacity
+	if all == 0 {
+		all = l.carried
+	}
+	return all > 0 && (n == 0 || all >= lanesGain*l.bandwidth[n/2]) || len(l.loss) > 0 && l.loss[len(l.loss)-1] >= lossSeen
 }
 
-// together shows what several lanes get, and how many that takes.
+// together shows what several lanes get, and how many that takes: where nobody has searched what exchanges got, which is the least.
 func (l *siteLink) together() (capacity, lanes string) {
-	if l.capacity == 0 {
+	switch {
+	case l.capacity > 0:
+	case l.carried > 0:
+		return "≥" + significant(l.carried), ""
+	default:
 		return "", ""
 	}
 	if l.lanes > 0 {

@@ -49,6 +49,15 @@ func TestMapLinks(t *testing.T) {
 			e.Capacity, e.Lanes, e.Loss = 10.2*netmap.Mbps, 1, 0
 		}
 	})
+	busy := show(said(func(i, j int, e *netmap.Estimate) {
+		if i == 2 && j == 1 { // S0 → S1: nobody has searched, and one host has counted
+			e.Known |= netmap.FieldCarried
+			e.Carried = 42 * netmap.Mbps
+		}
+	}), "map")
+	if !strings.Contains(busy, "S0    S1  10        ≥42") {
+		t.Errorf("what exchanges got is not in\n%s", busy)
+	}
 	out := show(held, "map")
 	_, links, _ := strings.Cut(out, "packets are lost:\n\n")
 	want := "FROM  TO  ONE FLOW  SEVERAL  LANES  LOSS              NEWEST\n" +

@@ -19,6 +19,7 @@ type siteLink struct {
 	newest    time.Time
 	capacity  float64   // Mbit/s, the most that any pair showed; 0 where unknown
 	lanes     int       // that it took, 0 where unknown
+	carried   float64   // Mbit/s, what exchanges were seen to get; 0 where unknown
 	loss      []float64 // shares, of the pairs where it is known, sorted
 }
 
@@ -60,6 +61,9 @@ func (l *siteLink) add(e netmap.Estimate, now time.Time) {
 		if e.Has(netmap.FieldLanes) {
 			l.lanes = e.Lanes
 		}
+	}
+	if e.Has(netmap.FieldCarried) {
+		l.carried = max(l.carried, e.Carried.Mbps())
 	}
 	if e.TellsLoss() {
 		l.loss = append(l.loss, e.Loss)

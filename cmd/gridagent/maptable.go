@@ -102,13 +102,21 @@ func (a *app) printMapList(v mapView) error {
 				painted(known(e, netmap.FieldBandwidth, significant(e.Bandwidth.Mbps()))),
 				painted(spread),
 				plain(known(e, netmap.FieldLatency, formatDuration(e.Latency))),
-				plain(known(e, netmap.FieldCapacity, significant(e.Capacity.Mbps()))),
+				plain(severalGet(e)),
 				plain(known(e, netmap.FieldLanes, fmt.Sprint(e.Lanes))),
 				plain(lossOf(e)),
 				painted(formatAge(e.Measured, v.now)), plain(e.Source))
 		}
 	}
 	return t.print(a.out)
+}
+
+// severalGet shows what several lanes get, or what exchanges were seen to get at least where nobody has searched.
+func severalGet(e netmap.Estimate) string {
+	if !e.Has(netmap.FieldCapacity) && e.Has(netmap.FieldCarried) {
+		return "≥" + significant(e.Carried.Mbps())
+	}
+	return known(e, netmap.FieldCapacity, significant(e.Capacity.Mbps()))
 }
 
 // formatEstimate shows bandwidth / latency; what was not measured is a question mark, and

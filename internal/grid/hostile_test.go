@@ -300,7 +300,7 @@ func isTimeout(err error) bool {
 // A batch of rows in the form that travels, by anybody: see netmap's batch.go.
 func (h *hostile) batch(reporter string, version time.Time, rows [][]byte) []byte {
 	text := func(b []byte, s []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
-	raw := text([]byte{4}, []byte(reporter))
+	raw := text([]byte{5}, []byte(reporter))
 	raw = binary.AppendUvarint(raw, uint64(version.UnixMicro()))
 	raw = text(binary.AppendUvarint(raw, 0), h.cert)
 	raw = binary.AppendUvarint(raw, uint64(len(rows)))
@@ -314,7 +314,7 @@ func (h *hostile) batch(reporter string, version time.Time, rows [][]byte) []byt
 func row(name string, rate uint64) []byte {
 	const probed, bandwidth = 3, 2
 	b := append(binary.AppendUvarint([]byte{0}, uint64(len(name))), name...)
-	b = binary.AppendUvarint(append(b, 0), probed<<9|bandwidth)
+	b = binary.AppendUvarint(append(b, 0), probed<<10|bandwidth)
 	b = binary.AppendUvarint(append(b, 0), rate)
 	return append(b, 0, 1) // no spread, one reading
 }

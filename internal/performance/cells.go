@@ -158,7 +158,7 @@ var cellsOf = map[Row]func() []Cell{
 	},
 	Young: func() (cells []Cell) {
 		for _, network := range []string{heldGrid, lossGrid} {
-			for _, age := range []time.Duration{20 * time.Second, time.Minute} {
+			for _, age := range []time.Duration{20 * time.Second, 40 * time.Second, time.Minute} {
 				cells = append(cells,
 					Cell{Collective: plan.Allgather, Network: youngName(network, age), Size: 256 * kib, Settle: age, Runs: 8},
 					Cell{Collective: plan.Alltoall, Network: youngName(network, age), Size: 64 * kib, Settle: age, Runs: 8})

@@ -25,8 +25,8 @@ const (
 )
 
 // The first byte of a batch. It differs from those of earlier forms: 1 and 2 were unsigned deltas and digests, 3 did not say what a
-// loss was counted over. Both sides refuse what they do not know.
-const batchForm = 4
+// loss was counted over, 4 not what exchanges have carried. Both sides refuse what they do not know.
+const batchForm = 5
 
 // A batch is what a reporter publishes at one time: entries with one version, signed
 // together. It never changes: relays pass on the bytes that the reporter has signed.
@@ -35,10 +35,10 @@ const batchForm = 4
 // the one whose version is prev, so that a relay cannot leave one out in between. What is
 // kept of a reporter is its last full batch and those after it.
 //
-//	batch = 4 reporter version version-prev { entry-count entry }   version-prev is 0: full,
+//	batch = 5 reporter version version-prev { entry-count entry }   version-prev is 0: full,
 //	        [credential]                                            and a credential follows
 //	entry = shared rest kind body      name = the first shared bytes of the name before, rest
-//	body  = source<<9|known version-measured(zigzag) { one varint for each known field, in the
+//	body  = source<<10|known version-measured(zigzag) { one varint for each known field, in the
 //	        order of the bits } [ spread readings, if bandwidth ]   kinds 0 (sent), 1 (received)
 //	        [ packets it was counted over, if loss ]
 //	      | length bytes                                            kind 2: a LogP model
@@ -264,7 +264,7 @@ func (e *entry) check(reporter string, now time.Time, skew time.Duration) error 
 var ErrMalformed = errors.New("malformed")
 
 const (
-	knownBits  = 9
+	knownBits  = 10
 	minEntry   = 4       // bytes of the shortest entry: bounds what a count can claim
 	maxVersion = 1 << 62 // µs: far past the end of time
 	maxModel   = 512     // bytes of a LogP model

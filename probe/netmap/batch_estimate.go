@@ -85,6 +85,8 @@ func wireValue(e Estimate, f Field) uint64 {
 		return uint64(e.Variation)
 	case FieldLine:
 		return uint64(e.Line)
+	case FieldCarried:
+		return uint64(e.Carried)
 	default:
 		return uint64(e.SendOverhead)
 	}
@@ -109,6 +111,8 @@ func setWireValue(e *Estimate, f Field, v uint64) {
 		e.Variation = time.Duration(v)
 	case FieldLine:
 		e.Line = BytesPerSec(v)
+	case FieldCarried:
+		e.Carried = BytesPerSec(v)
 	default:
 		e.SendOverhead = time.Duration(v)
 	}

@@ -47,7 +47,7 @@ func TestTransferTimeOfUnmeasuredPair(t *testing.T) {
 
 func TestCheckQuotesTheValue(t *testing.T) {
 	good := Estimate{
-		Known: fieldEnd - 1, Latency: MaxLatency, Bandwidth: MaxRate, Capacity: 1, Line: 1, Lanes: 1,
+		Known: fieldEnd - 1, Latency: MaxLatency, Bandwidth: MaxRate, Capacity: 1, Line: 1, Carried: 1, Lanes: 1,
 		Loss: 1, Gap: 0, SendOverhead: 1, Spread: 0.5, Source: SourceObserved,
 	}
 	if err := good.Check(); err != nil {
@@ -74,7 +74,7 @@ func TestCheckQuotesTheValue(t *testing.T) {
 		{"256 readings", func(e *Estimate) { e.Readings = 256 }},
 		{"loss of 16777217 packets", func(e *Estimate) { e.LossOf = MaxLossOf + 1 }},
 		{"loss of -1 packets", func(e *Estimate) { e.LossOf = -1 }},
-		{"field in 0x200", func(e *Estimate) { e.Known = fieldEnd }},
+		{"field in 0x400", func(e *Estimate) { e.Known = fieldEnd }},
 	} {
 		e := good
 		tt.spoil(&e)
@@ -106,6 +106,7 @@ func randomEstimate(rng *rand.Rand) Estimate {
 		Bandwidth:    BytesPerSec(math.Exp(rng.Float64() * math.Log(float64(MaxRate)))),
 		Capacity:     1 + BytesPerSec(rng.Float64()*1e9),
 		Line:         1 + BytesPerSec(rng.Float64()*1e9),
+		Carried:      1 + BytesPerSec(rng.Float64()*1e9),
 		Lanes:        1 + rng.IntN(MaxLanes),
 		Loss:         rng.Float64(),
 		LossOf:       rng.IntN(MaxLossOf + 1),

@@ -41,7 +41,7 @@ func (e Estimate) Check() error {
 		field Field
 		name  string
 		v     BytesPerSec
-	}{{FieldBandwidth, "bandwidth", e.Bandwidth}, {FieldCapacity, "capacity", e.Capacity}, {FieldLine, "line rate", e.Line}} {
+	}{{FieldBandwidth, "bandwidth", e.Bandwidth}, {FieldCapacity, "capacity", e.Capacity}, {FieldLine, "line rate", e.Line}, {FieldCarried, "carried", e.Carried}} {
 		if e.Has(r.field) && !(r.v >= 1 && r.v <= MaxRate) {
 			return fmt.Errorf("%s %v B/s is not in 1 B/s … %g Mbit/s", r.name, float64(r.v), MaxRate.Mbps())
 		}
@@ -96,6 +96,9 @@ func (e Estimate) clean() Estimate {
 	if !e.Has(FieldLine) {
 		e.Line = 0
 	}
+	if !e.Has(FieldCarried) {
+		e.Carried = 0
+	}
 	return e
 }
 
@@ -132,6 +135,9 @@ func (e Estimate) overlay(o Estimate) Estimate {
 		e.Known &^= FieldLine // it belongs to the bandwidth that was replaced
 		e.Line = 0
 	}
+	if o.Has(FieldCarried) {
+		e.Carried = o.Carried
+	}
 	e.Known |= o.Known
 	if o.Measured.After(e.Measured) {
 		e.Measured = o.Measured
@@ -157,6 +163,7 @@ func (e Estimate) rounded() Estimate {
 	e.Bandwidth = BytesPerSec(math.Round(float64(e.Bandwidth)))
 	e.Capacity = BytesPerSec(math.Round(float64(e.Capacity)))
 	e.Line = BytesPerSec(math.Round(float64(e.Line)))
+	e.Carried = BytesPerSec(math.Round(float64(e.Carried)))
 	e.Loss = math.Round(e.Loss*lossUnit) / lossUnit
 	e.Spread = math.Round(e.Spread*spreadUnit) / spreadUnit
 	e.Measured = time.UnixMicro(e.Measured.UnixMicro()).UTC() // also drops the monotonic reading

@@ -10,7 +10,7 @@ import (
 // sender's socket accepts measures its buffer; what the sender's processor and clock see
 // is the sender's to say.
 const (
-	receiverFields = FieldBandwidth | FieldLine | FieldCapacity | FieldLanes | FieldLoss
+	receiverFields = FieldBandwidth | FieldLine | FieldCapacity | FieldLanes | FieldLoss | FieldCarried
 	senderFields   = FieldLatency | FieldVariation | FieldGap | FieldSendOverhead
 )
 

@@ -64,6 +64,11 @@ var columns = []column{
 		store: func(e *Estimate, v float64) { e.Line = BytesPerSec(v) * Mbps },
 	},
 	{
+		key: "carried_mbps", field: FieldCarried, min: 1 / float64(Mbps), max: MaxRate.Mbps(),
+		load:  func(e Estimate) float64 { return e.Carried.Mbps() },
+		store: func(e *Estimate, v float64) { e.Carried = BytesPerSec(v) * Mbps },
+	},
+	{
 		key: "lanes", field: FieldLanes, whole: true, min: 1, max: MaxLanes,
 		load:  func(e Estimate) float64 { return float64(e.Lanes) },
 		store: func(e *Estimate, v float64) { e.Lanes = int(v) },

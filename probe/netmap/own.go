@@ -201,6 +201,7 @@ func material(a, b Estimate) bool {
 	return known != 0 ||
 		moved(float64(a.Bandwidth), float64(b.Bandwidth), share, 0) ||
 		moved(float64(a.Capacity), float64(b.Capacity), share, 0) ||
+		moved(float64(a.Carried), float64(b.Carried), 0.1, 0) ||
 		moved(a.Latency.Seconds(), b.Latency.Seconds(), 0.1, 500e-6) ||
 		moved(a.Loss, b.Loss, 0.5, 0.005) ||
 		b.Lanes > 2*a.Lanes || a.Lanes > 2*b.Lanes

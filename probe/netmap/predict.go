@@ -37,7 +37,7 @@ func alike(latency time.Duration) (low, high time.Duration) {
 // What several lanes get, and how many it takes, is searched for between one pair of two sites at a
 // time. Any other pair of them with a bandwidth gets the medians of the like pairs that know it,
 // measured or not itself: it is of the link. Where its own bandwidth is of trains alone and contradicts them, it is corrected, the one
-// measurement that is. Inside a site there is nothing to predict.
+// measurement that is. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]). Inside a site there is nothing to predict.
 //
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
 func Predict(s *Snapshot) *Snapshot {
@@ -46,15 +46,19 @@ func Predict(s *Snapshot) *Snapshot {
 	missing := map[direction][]sample{}
 	searched := map[direction][]sample{} // capacities
 	flows := map[direction]BytesPerSec{} // the most that a bulk probe has found one flow to get
+	carried := map[direction]BytesPerSec{}
 	n := s.N()
 	est := slices.Clone(s.est)
 	for i := range n {
 		for j := range n {
 			e := s.Estimate(i, j)
+			d := direction{s.hosts[i].Site, s.hosts[j].Site}
+			if d.from != d.to && e.Has(FieldCarried) {
+				carried[d] = max(carried[d], e.Carried)
+			}
 			if i == j || !e.Has(FieldLatency) {
 				continue
 			}
-			d := direction{s.hosts[i].Site, s.hosts[j].Site}
 			p := sample{at: i*n + j, latency: e.Latency, bandwidth: e.Bandwidth}
 			switch {
 			case !e.Has(FieldBandwidth):
@@ -81,6 +85,9 @@ func Predict(s *Snapshot) *Snapshot {
 		if e.lacksCapacity() && len(searched[d]) > 0 {
 			gaps[d] = append(gaps[d], sample{at: at, latency: e.Latency})
 		}
+		if c := carried[d]; c > 0 {
+			est[at] = e.carries(c, len(searched[d]) > 0)
+		}
 	}
 	for d, g := range gaps {
 		capacities := medians(searched[d], g)
@@ -89,6 +96,16 @@ func Predict(s *Snapshot) *Snapshot {
 		}
 	}
 	return s.With(est)
+}
+
+// carries returns e, of a pair of which exchanges were seen to carry c, with that as long as nobody has searched.
+func (e Estimate) carries(c BytesPerSec, searched bool) Estimate {
+	if searched || e.Has(FieldCapacity) || !e.Has(FieldBandwidth) {
+		e.Known &^= FieldCarried
+		return e.clean()
+	}
+	e.Carried, e.Known = c, e.Known|FieldCarried
+	return e
 }
 
 // lacksCapacity reports whether e is of a pair whose capacity can be predicted from its like.
@@ -129,6 +146,7 @@ type Predictor struct {
 	flows    map[[2]string]BytesPerSec
 	losses   map[[2]string][2]float64 // packets, and how many of them were lost
 	lines    map[[2]string][]BytesPerSec
+	carried  map[[2]string]BytesPerSec
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host.
@@ -136,7 +154,7 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}}
 	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -148,6 +166,10 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 				return // seen at the sender
 			}
 			b := m.belief(from, to, doubted, now)
+			if b.Has(FieldCarried) {
+				d := [2]string{sites[from], sites[to]}
+				p.carried[d] = max(p.carried[d], b.Carried)
+			}
 			if b.Has(FieldLatency | FieldBandwidth) {
 				d := [2]string{sites[from], sites[to]}
 				if b.Has(FieldLoss) {
@@ -188,6 +210,9 @@ func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
 			capacity, _ := medianOf(p.searched[d], e.Latency)
 			e = e.shared(capacity, lanes, p.flows[d])
 		}
+	}
+	if c := p.carried[d]; c > 0 {
+		e = e.carries(c, len(p.searched[d]) > 0)
 	}
 	return e
 }

@@ -73,9 +73,34 @@ func capacitySlowly(s *Snapshot, i, j int, e Estimate) Estimate {
 	return e
 }
 
+// carriedSlowly is what Predict does to e, of i→j, at last.
+func carriedSlowly(s *Snapshot, i, j int, e Estimate) Estimate {
+	most, searched := BytesPerSec(0), false
+	for a := range s.N() {
+		for b := range s.N() {
+			o := s.Estimate(a, b)
+			if s.Host(i).Site == s.Host(j).Site || s.Host(a).Site != s.Host(i).Site || s.Host(b).Site != s.Host(j).Site {
+				continue
+			}
+			if o.Has(FieldCarried) {
+				most = max(most, o.Carried)
+			}
+			searched = searched || o.Has(FieldLatency|FieldCapacity|FieldLanes) && o.Source != SourcePredicted
+		}
+	}
+	switch {
+	case most == 0:
+	case searched, e.Has(FieldCapacity), !e.Has(FieldBandwidth):
+		e.Carried, e.Known = 0, e.Known&^FieldCarried
+	default:
+		e.Carried, e.Known = most, e.Known|FieldCarried
+	}
+	return e
+}
+
 func TestPredictAgreesWithThePlainVersion(t *testing.T) {
-	filled, left, shared := 0, 0, 0
-	for seed := range uint64(150) {
+	filled, left, shared, carried := 0, 0, 0, 0
+	for seed := range uint64(260) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		n := 1 + rng.IntN(14)
 		s := randomSnapshot(rng, n)
@@ -85,7 +110,7 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 			if rng.IntN(8) == 0 {
 				s.est[i].Source = SourcePredicted
 			}
-			if rng.IntN(3) > 0 {
+			if rng.IntN(3) > 0 || seed%3 == 0 {
 				s.est[i].Known &^= FieldCapacity | FieldLanes
 			}
 			s.est[i] = s.est[i].clean()
@@ -100,7 +125,7 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 				got, was := p.Estimate(i, j), s.Estimate(i, j)
 				want := was
 				if i == j || was.Has(FieldBandwidth) {
-					want = capacitySlowly(s, i, j, want)
+					want = carriedSlowly(s, i, j, capacitySlowly(s, i, j, want))
 					if got != want {
 						t.Fatalf("seed %d: %d→%d was known: %+v became %+v, want %+v", seed, i, j, was, got, want)
 					}
@@ -113,18 +138,21 @@ func TestPredictAgreesWithThePlainVersion(t *testing.T) {
 				} else {
 					left++
 				}
-				want = capacitySlowly(s, i, j, want)
+				want = carriedSlowly(s, i, j, capacitySlowly(s, i, j, want))
 				if got != want {
 					t.Fatalf("seed %d: %d→%d is %+v, want %+v", seed, i, j, got, want)
 				}
 				if want.Has(FieldCapacity) && !was.Has(FieldCapacity) {
 					shared++
 				}
+				if want.Has(FieldCarried) && !was.Has(FieldCarried) {
+					carried++
+				}
 			}
 		}
 	}
-	if filled < 1000 || left < 1000 || shared < 200 {
-		t.Fatalf("only %d filled, %d left and %d capacities: the test tries too little", filled, left, shared)
+	if filled < 1000 || left < 1000 || shared < 200 || carried < 200 {
+		t.Fatalf("only %d filled, %d left, %d capacities and %d of exchanges: the test tries too little", filled, left, shared, carried)
 	}
 }
 
@@ -234,6 +262,40 @@ func TestPredictWhatLanesTell(t *testing.T) {
 		got := Predict(NewSnapshot(1, hosts, pairs)).Estimate(0, 3)
 		if got.Bandwidth != tt.want*Mbps || got.Capacity != 20*Mbps || got.Lanes != 16 {
 			t.Errorf("%s: %.2f Mbit/s of %.2f with %d lanes, want %v", tt.name, got.Bandwidth.Mbps(), got.Capacity.Mbps(), got.Lanes, float64(tt.want))
+		}
+	}
+}
+
+// What exchanges were seen to carry is what all pairs of the two sites get together, until somebody has searched for more.
+func TestPredictWhatExchangesCarried(t *testing.T) {
+	const all = FieldLatency | FieldBandwidth
+	est := func(of Field) Estimate {
+		return Estimate{Known: all | of, Latency: 50 * time.Millisecond, Bandwidth: Mbps, Carried: 7 * Mbps, Capacity: 9 * Mbps, Lanes: 8, Source: SourceProbed}.clean()
+	}
+	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	for _, tt := range []struct {
+		name    string
+		at, say Field // what is known of a0→b0 beside the rate of a flow, and of a1→b1
+		want    BytesPerSec
+	}{
+		{"nothing", 0, 0, 1},
+		{"seen", FieldCarried, 0, 7},
+		{"seen by another", 0, FieldCarried, 7},
+		{"searched", FieldCapacity | FieldLanes, FieldCarried, 9},
+		{"searched by another", FieldCarried, FieldCapacity | FieldLanes, 9},
+		{"declared", FieldCapacity, FieldCarried, 9},
+	} {
+		pairs := make([]Estimate, 16)
+		for _, k := range []int{3, 6, 8, 9, 12, 13} { // the back is another link
+			pairs[k] = est(0)
+		}
+		pairs[2], pairs[7] = est(tt.at), est(tt.say)
+		s := Predict(NewSnapshot(1, hosts, pairs))
+		if got, _ := s.Capacity(0, 2); got != tt.want*Mbps {
+			t.Errorf("%s: %.2f Mbit/s, want %v", tt.name, got.Mbps(), float64(tt.want))
+		}
+		if back, _ := s.Capacity(2, 0); back != Mbps {
+			t.Errorf("%s: %.2f Mbit/s back", tt.name, back.Mbps())
 		}
 	}
 }

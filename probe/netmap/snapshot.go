@@ -74,11 +74,14 @@ func (s *Snapshot) Bandwidth(from, to int) (BytesPerSec, bool) {
 }
 
 // Capacity returns what many flows get together on from→to: the measured
-// capacity, or the one-flow bandwidth where no more is known.
+// capacity, or where there is none the one-flow bandwidth, or what exchanges were seen to get if that is more.
 func (s *Snapshot) Capacity(from, to int) (BytesPerSec, bool) {
 	e := s.Estimate(from, to)
-	if e.Has(FieldCapacity) {
+	switch {
+	case e.Has(FieldCapacity):
 		return e.Capacity, true
+	case e.Has(FieldBandwidth | FieldCarried):
+		return max(e.Bandwidth, e.Carried), true
 	}
 	return e.Bandwidth, e.Has(FieldBandwidth)
 }

@@ -1,0 +1,121 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// What an exchange gets of a link is no measurement of it: it sends what its plan says. But the link carries that at least, whoever
+// looks. In a young grid, or one that is never idle, nobody has searched for what several flows get, and plans take a link that many pairs
+// of hosts use for one that carries a single flow. So the keeper of the site where packets arrive, whom all hosts of the site tell
+// what does ([load]), puts into the map what came in a second, until there is a search.
+
+const (
+	// carriedMore is by how much more must arrive than is believed to be news.
+	carriedMore = 1.1
+	// carriedSame is the share of what was said from which on it holds for carriedAge more.
+	carriedSame = 0.8
+	carriedAge  = 5 * time.Minute
+	// carriedBins is over how many bins what arrives is a mean, and carriedBack how far back the keeper looks.
+	carriedBins = 2
+	carriedBack = 8
+	// carriedRises is for how long what arrives has not grown before it is news: an exchange fills a link by and by, and what
+	// its first part got would hold the next one back.
+	carriedRises = 750 * time.Millisecond
+)
+
+// A carrying is what exchanges were seen to bring over the link of a pair, user bytes a second.
+type carrying struct {
+	rate float64   // 0: nothing that was not known
+	at   time.Time // when that was seen last
+	peak float64   // of what arrives now
+	rose time.Time // when it grew last
+}
+
+// brought returns by site how much has arrived in a second of late, as user bytes.
+func (b *loadBook) brought(now time.Time) map[string]float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rates := make(map[string]float64)
+	for site, a := range b.in {
+		a.forward(binAt(now))
+		end := a.head + 1 - loadLate
+		if rate := carried(a.most(end-carriedBack, end, carriedBins)); rate > 0 {
+			rates[site] = rate
+		}
+	}
+	return rates
+}
+
+// brings takes what arrives here of all that a site sends, while this host is the keeper of its own.
+func (p *Prober) brings(now time.Time) {
+	for site, rate := range p.book.brought(now) {
+		if peer := keeperOf(site, p.cfg.Peers()); peer != "" && site != p.cfg.Self.site() {
+			p.rec.brings(peer, min(rate, float64(netmap.MaxRate)), now)
+		}
+	}
+}
+
+// brings takes what arrives from the site of peer, and puts it into the map if nobody has searched for what that link carries and this
+// is more than is believed.
+func (r *recorder) brings(peer string, rate float64, now time.Time) {
+	if r.cfg.Known == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pair(peer)
+	c := &p.carried
+	if rate >= carriedSame*c.rate {
+		c.at = now
+	}
+	if rate > carriedMore*c.peak {
+		c.peak, c.rose = rate, now
+		return
+	}
+	if c.peak = max(c.peak, rate); c.rose.IsZero() || now.Sub(c.rose) < carriedRises {
+		return
+	}
+	rate, c.peak, c.rose = c.peak, 0, time.Time{} // it is judged once, and the next one anew
+	lines, searched := r.link(peer)
+	switch {
+	case searched:
+		r.unbring(peer, p, now)
+	case rate > carriedMore*max(medianOf(lines), c.rate):
+		c.rate, c.at = rate, now
+		r.side(peer, p, now)
+		r.cfg.Log.Debug("an exchange got more of a link than is known", "from", peer, "mbps", netmap.BytesPerSec(rate).Mbps())
+	}
+}
+
+// link returns what is believed of one flow over the link from peer's site, of each pair, and whether somebody has searched for what several get.
+// The caller holds the lock.
+func (r *recorder) link(peer string) (lines []float64, searched bool) {
+	lines, claims, _ := r.claims(peer, r.cfg.Self.Name)
+	if line := r.lineOf(peer, r.cfg.Self.Name); line > 0 {
+		e, _ := r.cfg.Known(peer, r.cfg.Self.Name)
+		lines, claims = append(lines, line), append(claims, claim{peer, e})
+	}
+	for _, c := range claims {
+		searched = searched || c.e.Has(netmap.FieldCapacity|netmap.FieldLanes)
+	}
+	return lines, searched
+}
+
+// unbring takes back what exchanges were said to bring. The caller holds the lock.
+func (r *recorder) unbring(peer string, p *pair, now time.Time) {
+	if p.carried.rate > 0 {
+		p.carried.rate = 0
+		r.side(peer, p, now)
+	}
+}
+
+// brings no more: the link from peer's site carries rate by now, and has fallen.
+func (r *recorder) bringsLess(peer string, rate float64, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.pairs[peer]; p != nil && p.carried.rate > rate {
+		r.unbring(peer, p, now)
+	}
+}
