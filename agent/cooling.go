@@ -7,8 +7,8 @@ import (
 
 const (
 	// laneQuiet is how long a lane above 0 is kept for the next exchange. quic-go keeps its congestion
-	// window over a pause, so a warm lane saves slow start beside the handshake.
-	laneQuiet = 2 * time.Minute
+	// window over a pause, so a warm lane saves slow start beside the handshake. It is what a pause in a workflow may take.
+	laneQuiet = 15 * time.Minute
 	// maxWarmLanes bounds those that nobody uses: each costs a socket, two goroutines, and a ping every 25 s.
 	maxWarmLanes = 256
 	// lastDataLane is the last lane that exchanges use; those of probes come behind it.
@@ -17,7 +17,7 @@ const (
 
 // coolLanes closes lanes that exchanges have left behind until ctx ends.
 func (a *Agent) coolLanes(ctx context.Context) {
-	tick := time.NewTicker(laneQuiet / 8)
+	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
 	for {
 		select {

@@ -7,9 +7,9 @@ import (
 )
 
 // What an exchange gets of a link is no measurement of it: it sends what its plan says. But the link carries that at least, whoever
-// looks. In a young grid, or one that is never idle, nobody has searched for what several flows get, and plans take a link that many pairs
+// looks. In a young grid that is never idle nobody has searched for what several flows get, and plans take a link that many pairs
 // of hosts use for one that carries a single flow. So the keeper of the site where packets arrive, whom all hosts of the site tell
-// what does ([load]), puts into the map what came in a second, until there is a search.
+// what does ([load]), puts the most that came in half a second into the map, until there is a search.
 
 const (
 	// carriedMore is by how much more must arrive than is believed to be news.
@@ -33,7 +33,7 @@ type carrying struct {
 	rose time.Time // when it grew last
 }
 
-// brought returns by site how much has arrived in a second of late, as user bytes.
+// brought returns by site the highest rate of late at which packets arrived, as user bytes a second.
 func (b *loadBook) brought(now time.Time) map[string]float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *recorder) unbring(peer string, p *pair, now time.Time) {
 	}
 }
 
-// brings no more: the link from peer's site carries rate by now, and has fallen.
+// bringsLess takes that the link from peer's site has fallen to rate: what it brought before says no more of it.
 func (r *recorder) bringsLess(peer string, rate float64, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ const (
 	maxKeptBytes = 16 << 20
 	// standingTime is how long a plan is good for after it was last borne out. Its coordinator takes it back as soon as
 	// it would plan anew; this is for hosts that are not told, and it is what a pause in a workflow may take.
-	standingTime = 5 * time.Minute
+	standingTime = 15 * time.Minute
 	// maxMistrust bounds the power of two of how often an operation must be the same before it is kept.
 	maxMistrust = 6
 )

@@ -25,12 +25,13 @@ const (
 	Small    Row = "small"    // 8 bytes
 	Groups   Row = "groups"   // many groups at once
 	Young    Row = "young"    // agents that have just met
+	Pauses   Row = "pauses"   // operations far apart
 	Drawn    Row = "drawn"    // grids that nobody has chosen
 	Loopback Row = "loopback" // CPU time of one pair, in real time
 	Idle     Row = "idle"     // what agents take that do nothing
 )
 
-var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Young, Drawn, Loopback, Idle}
+var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Young, Pauses, Drawn, Loopback, Idle}
 
 // titles say what the rows are.
 var titles = map[Row]string{
@@ -47,6 +48,7 @@ var titles = map[Row]string{
 	Small:    "operations of 8 bytes",
 	Groups:   "many groups at once, each an allgather over all hosts",
 	Young:    "agents that met so long ago, and are then kept busy: one operation behind the other, without a pause",
+	Pauses:   "operations ten minutes apart, as of the steps of a workflow",
 	Drawn:    "grids drawn from seeds: 2 to 5 sites, 3 to 24 hosts, links of 1 to 1000 Mbit/s, 1 to 150 ms, some with losses or held flows",
 	Loopback: "one pair over loopback, in real time: CPU time beside a bare loop over the same library",
 	Idle:     "so many agents at ten sites that all start at once and are then left alone: CPU time, heap and goroutines of each, the emulated network's with them",

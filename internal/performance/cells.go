@@ -166,6 +166,14 @@ var cellsOf = map[Row]func() []Cell{
 		}
 		return cells
 	},
+	Pauses: func() (cells []Cell) {
+		for _, network := range []string{heldGrid, lossGrid} {
+			cells = append(cells,
+				Cell{Collective: plan.Allgather, Network: network, Size: 64 * kib, Settle: settling, Runs: 4},
+				Cell{Collective: plan.Alltoall, Network: network, Size: 16 * kib, Settle: settling, Runs: 4})
+		}
+		return cells
+	},
 	Drawn: func() []Cell { return drawnCells(1, 6) },
 }
 

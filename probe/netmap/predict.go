@@ -98,13 +98,16 @@ func Predict(s *Snapshot) *Snapshot {
 	return s.With(est)
 }
 
-// carries returns e, of a pair of which exchanges were seen to carry c, with that as long as nobody has searched.
+// mostCarried is how many times what one flow gets exchanges are believed to carry: nobody checks the host that says so.
+const mostCarried = 64
+
+// carries returns e, of a pair of whose sites exchanges were seen to carry c, with that as long as nobody has searched.
 func (e Estimate) carries(c BytesPerSec, searched bool) Estimate {
 	if searched || e.Has(FieldCapacity) || !e.Has(FieldBandwidth) {
 		e.Known &^= FieldCarried
 		return e.clean()
 	}
-	e.Carried, e.Known = c, e.Known|FieldCarried
+	e.Carried, e.Known = min(c, mostCarried*e.Bandwidth), e.Known|FieldCarried
 	return e
 }
 

@@ -93,7 +93,7 @@ func carriedSlowly(s *Snapshot, i, j int, e Estimate) Estimate {
 	case searched, e.Has(FieldCapacity), !e.Has(FieldBandwidth):
 		e.Carried, e.Known = 0, e.Known&^FieldCarried
 	default:
-		e.Carried, e.Known = most, e.Known|FieldCarried
+		e.Carried, e.Known = min(most, 64*e.Bandwidth), e.Known|FieldCarried
 	}
 	return e
 }
@@ -284,12 +284,16 @@ func TestPredictWhatExchangesCarried(t *testing.T) {
 		{"searched", FieldCapacity | FieldLanes, FieldCarried, 9},
 		{"searched by another", FieldCarried, FieldCapacity | FieldLanes, 9},
 		{"declared", FieldCapacity, FieldCarried, 9},
+		{"a lie", 0, 0, 64},
 	} {
 		pairs := make([]Estimate, 16)
 		for _, k := range []int{3, 6, 8, 9, 12, 13} { // the back is another link
 			pairs[k] = est(0)
 		}
 		pairs[2], pairs[7] = est(tt.at), est(tt.say)
+		if tt.name == "a lie" {
+			pairs[7].Carried, pairs[7].Known = MaxRate, pairs[7].Known|FieldCarried
+		}
 		s := Predict(NewSnapshot(1, hosts, pairs))
 		if got, _ := s.Capacity(0, 2); got != tt.want*Mbps {
 			t.Errorf("%s: %.2f Mbit/s, want %v", tt.name, got.Mbps(), float64(tt.want))
