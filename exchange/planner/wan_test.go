@@ -40,6 +40,30 @@ func TestLikened(t *testing.T) {
 	}
 }
 
+// TestBlind: a link is blind until somebody has measured what several flows get of it. What trains read and what exchanges were seen to get is less than that.
+func TestBlind(t *testing.T) {
+	const rated = netmap.FieldLatency | netmap.FieldBandwidth
+	for _, c := range []struct {
+		name  string
+		known netmap.Field // of a→b, beside the rate of a flow
+		blind bool
+	}{
+		{"a flow", 0, true},
+		{"a flow and the line", netmap.FieldLine, true},
+		{"what exchanges got", netmap.FieldCarried, true},
+		{"what several get", netmap.FieldCapacity | netmap.FieldLanes | netmap.FieldLine, false},
+		{"declared", netmap.FieldCapacity, false},
+	} {
+		one := netmap.Estimate{Known: rated, Latency: 50e6, Bandwidth: netmap.Mbps, Line: netmap.Mbps, Carried: 4 * netmap.Mbps, Capacity: 8 * netmap.Mbps, Lanes: 8, Source: netmap.SourceProbed}
+		there, back := one, one
+		there.Known |= c.known
+		p := &Problem{Snapshot: netmap.NewSnapshot(1, []netmap.Host{{Name: "a", Site: "A"}, {Name: "b", Site: "B"}}, []netmap.Estimate{{}, there, back, {}})}
+		if got := p.blind(&plan.Network{Hosts: []string{"a", "b"}, Pool: []int{0, 1}, Pipe: make([]netmap.BytesPerSec, 4)}); !slices.Equal(got, []bool{false, c.blind, true, false}) {
+			t.Errorf("%s: blind %v, want %t there", c.name, got, c.blind)
+		}
+	}
+}
+
 // TestHalfKnown: of the paper's grid where something holds each flow to an eighth, every subset of the links is known for what several flows get; agents
 // find out one after the other. An alltoall crosses as wan at any time, and its plan takes 2.6 to 4.8 s over the
 // true links: forecast by the map as it stands, it lost to shuffles and rings in 29 of these 64.

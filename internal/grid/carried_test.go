@@ -29,11 +29,8 @@ func TestExchangesTellOfCapacity(t *testing.T) {
 				for range 6 {
 					c.MustRun(c.Job("", c.EachHost(), 256<<10))
 				}
-				var hosts []netmap.Host
-				for _, h := range c.Hosts {
-					hosts = append(hosts, netmap.Host{Name: h.Name, Site: h.Site})
-				}
-				snap := netmap.Predict(c.Hosts[0].Agent.Map().Snapshot(hosts, time.Now()))
+				snap := netmap.Predict(c.Map())
+				hosts := snap.Hosts()
 				for i := range snap.N() {
 					for j := range snap.N() {
 						if hosts[i].Site == hosts[j].Site {

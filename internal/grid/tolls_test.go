@@ -25,11 +25,8 @@ func TestExchangesTellOfLosses(t *testing.T) {
 				for range 10 {
 					lost += c.MustRun(c.Job("", c.EachHost(), 128<<10)).Lost
 				}
-				var hosts []netmap.Host
-				for _, h := range c.Hosts {
-					hosts = append(hosts, netmap.Host{Name: h.Name, Site: h.Site})
-				}
-				snap := c.Hosts[0].Agent.Map().Snapshot(hosts, time.Now())
+				snap := c.Map()
+				hosts := snap.Hosts()
 				for _, from := range []string{"a", "b"} {
 					var of, gone float64
 					for i := range snap.N() {

@@ -14,6 +14,7 @@ import (
 	"github.com/gridagent/gridagent/agent"
 	"github.com/gridagent/gridagent/internal/grid"
 	"github.com/gridagent/gridagent/probe/gridfile"
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // patience is how much wall time a bubble gets. A goroutine that spins, or waits for
@@ -105,6 +106,15 @@ func (c *Cluster) Settle() {
 	if err := c.WaitMap(c.Ctx); err != nil {
 		c.T.Fatalf("map: %v", err)
 	}
+}
+
+// Map returns what the first host's agent knows of all pairs.
+func (c *Cluster) Map() *netmap.Snapshot {
+	hosts := make([]netmap.Host, len(c.Hosts))
+	for i, h := range c.Hosts {
+		hosts[i] = netmap.Host{Name: h.Name, Site: h.Site}
+	}
+	return c.Hosts[0].Agent.Map().Snapshot(hosts, time.Now())
 }
 
 // Load reads a grid file.
