@@ -24,13 +24,14 @@ const (
 	// twice that.
 	lanRTT = 2 * time.Millisecond
 	// lossyShare is the loss from which on a single flow that slows down for each loss is far from
-	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s.
+	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s. What was lossy stays so down to half of it: what is counted
+	// goes up and down, and hosts are to agree.
 	lossyShare = 0.001
 	// lossless is the congestion control that does not slow down for single losses.
 	lossless = "bbr"
-	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy way, and
-	// leastRates how many samples make a rate.
-	worse      = 0.8
+	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy way: what a pair of hosts gets depends on how many
+	// others share the link, and plans differ in that. leastRates is how many samples make a rate.
+	worse      = 0.5
 	leastRates = 3
 	// tcpPatience is how long a TCP connection may take, beside four round trips, before the data
 	// go over QUIC.
@@ -56,6 +57,25 @@ type way struct {
 	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
 }
 
+// A link is what is known of the way from one site to another: all pairs of their hosts share it.
+type link struct {
+	losses losses
+	flow   netmap.BytesPerSec // what one flow of QUIC gets, in the middle of what bulk probes have told; 0: none has
+}
+
+// of returns w as the link knows it better. All hosts of a site are to choose the same kind for a link, and go by what all of them have
+// measured: pairs that by chance have met few losses, or many, would go over QUIC beside others over TCP with another idea of their share. On the 3-site grid with losses
+// (a lab) half of the pairs chose either, and alltoalls took half as long again as with either kind alone.
+func (w way) of(l link) way {
+	if l.losses.lost >= leastLosses {
+		w.loss = l.losses.lost / l.losses.of
+	}
+	if l.flow > 0 {
+		w.flow = l.flow
+	}
+	return w
+}
+
 // renoBytes is the K of K/(RTT·√p), what one flow of QUIC gets under random loss p; measured,
 // see configs/grids/paper-3site-loss.yaml.
 const renoBytes = 2500
@@ -63,8 +83,13 @@ const renoBytes = 2500
 // heldByLoss says that loss explains what one flow gets. A flow that gets less than half of what
 // the loss lets through is held by something else, such as a limit for each flow, which one of TCP would meet
 // as well: several lanes help there.
-func (w way) heldByLoss() bool {
-	return w.loss >= lossyShare && float64(w.flow) >= renoBytes/(w.rtt.Seconds()*math.Sqrt(w.loss))/2
+// was says that it was so before.
+func (w way) heldByLoss(was bool) bool {
+	least := lossyShare
+	if was {
+		least /= 2
+	}
+	return w.loss >= least && float64(w.flow) >= renoBytes/(w.rtt.Seconds()*math.Sqrt(w.loss))/2
 }
 
 // A laneRecord is what experience says of one kind of lane to one host.
@@ -72,9 +97,18 @@ type laneRecord struct {
 	err   string // of the newest failure; empty: none since the last success
 	retry time.Time
 	pause time.Duration
+}
 
+// A laneRate is what a pair of hosts gets over one kind of lane, in the mean of those to one site: they share the link.
+type laneRate struct {
 	rate    netmap.BytesPerSec // smoothed, of what the network limited
 	samples int
+}
+
+// A linkHistory is what this host remembers of the link to a site.
+type linkHistory struct {
+	quic, tcp laneRate
+	lossy     bool // losses held its flows
 }
 
 // A laneHistory is what this host remembers of a peer.
@@ -102,19 +136,22 @@ func (r *laneRecord) worked() { r.err, r.pause = "", 0 }
 func (r *laneRecord) down(now time.Time) bool { return r.err != "" && now.Before(r.retry) }
 
 // seen takes the rate of a sample in.
-func (r *laneRecord) seen(rate netmap.BytesPerSec) {
+func (r *laneRate) seen(rate netmap.BytesPerSec) {
 	if r.samples++; r.samples == 1 {
 		r.rate = rate
 	}
 	r.rate += (rate - r.rate) / 4
 }
 
-// chooseLane is the choice for one host. bbr says that the kernel offers lossless.
-func chooseLane(mode string, bbr bool, w way, h *laneHistory, now time.Time) laneChoice {
+// chooseLane is the choice for one host. bbr says that the kernel offers lossless, l is what is remembered of the link to its site.
+func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now time.Time) laneChoice {
 	quic := func(why string, args ...any) laneChoice {
 		return laneChoice{kind: LaneQUIC, why: fmt.Sprintf(why, args...)}
 	}
 	h.near = w.rtt > 0 && (w.rtt < lanRTT || h.near && w.rtt < 2*lanRTT)
+	if !h.near && w.rtt > 0 {
+		l.lossy = w.heldByLoss(l.lossy)
+	}
 	switch {
 	case mode == LaneQUIC:
 		return quic("chosen by the operator")
@@ -132,12 +169,12 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, now time.Time) lan
 		return laneChoice{kind: LaneTCP, why: "QUIC failed: " + h.quic.err}
 	case w.rtt == 0:
 		return quic("round trip not measured")
-	case !w.heldByLoss():
+	case !l.lossy:
 		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
 	case !bbr:
 		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)
 	}
-	q, t := h.quic, h.tcp
+	q, t := l.quic, l.tcp
 	if q.samples >= leastRates && t.samples >= leastRates && float64(t.rate) < worse*float64(q.rate) {
 		return quic("loss of %.2g %%; measured %.3g Mbit/s, TCP with %s %.3g", 100*w.loss, q.rate.Mbps(), lossless, t.rate.Mbps())
 	}

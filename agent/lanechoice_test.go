@@ -20,7 +20,7 @@ import (
 func TestChooseLane(t *testing.T) {
 	now := time.Now()
 	failed := laneRecord{err: "refused", retry: now.Add(time.Second)}
-	slow, fast := laneRecord{rate: 1 * netmap.Mbps, samples: 3}, laneRecord{rate: 2 * netmap.Mbps, samples: 3}
+	slow, fast := laneRate{rate: 1 * netmap.Mbps, samples: 3}, laneRate{rate: 3 * netmap.Mbps, samples: 3}
 	near, far := way{listens: true, rtt: time.Millisecond}, way{listens: true, rtt: 100 * time.Millisecond}
 	lossy := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps} // as the loss lets it
 	held := lossy
@@ -52,11 +52,8 @@ func TestChooseLane(t *testing.T) {
 		{"lossy", LaneAuto, false, lossy, laneHistory{}, "tcp/bbr", "loss of 1 %"},
 		{"lossy, but each flow is held to less", LaneAuto, false, held, laneHistory{}, "quic", "round trip of 100ms"},
 		{"lossy without bbr", LaneAuto, true, lossy, laneHistory{}, "quic", "no bbr"},
-		{"lossy, and measured better", LaneAuto, false, lossy, laneHistory{quic: slow, tcp: fast}, "tcp/bbr", "measured 2 Mbit/s"},
-		{"lossy, and measured worse", LaneAuto, false, lossy, laneHistory{quic: fast, tcp: slow}, "quic", "measured 2 Mbit/s, TCP with bbr 1"},
-		{"lossy, and hardly measured", LaneAuto, false, lossy, laneHistory{quic: fast, tcp: laneRecord{rate: 1, samples: 2}}, "tcp/bbr", "loss of 1 %"},
 	} {
-		got := chooseLane(c.mode, !c.noBBR, c.way, &c.history, now)
+		got := chooseLane(c.mode, !c.noBBR, c.way, &c.history, new(linkHistory), now)
 		kind := got.kind
 		if got.congestion != "" {
 			kind += "/" + got.congestion
@@ -64,6 +61,89 @@ func TestChooseLane(t *testing.T) {
 		if kind != c.want || !strings.Contains(got.why, c.why) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.name, kind, got.why, c.want, c.why)
 		}
+	}
+	for _, c := range []struct {
+		name string
+		link linkHistory
+		want string
+		why  string
+	}{
+		{"measured better", linkHistory{quic: slow, tcp: fast}, LaneTCP, "measured 3 Mbit/s"},
+		{"measured worse", linkHistory{quic: fast, tcp: slow}, LaneQUIC, "measured 3 Mbit/s, TCP with bbr 1"},
+		{"hardly measured", linkHistory{quic: fast, tcp: laneRate{rate: 1, samples: 2}}, LaneTCP, "loss of 1 %"},
+	} {
+		if got := chooseLane(LaneAuto, true, lossy, new(laneHistory), &c.link, now); got.kind != c.want || !strings.Contains(got.why, c.why) {
+			t.Errorf("lossy, and %s: %s (%s), want %s (%s)", c.name, got.kind, got.why, c.want, c.why)
+		}
+	}
+}
+
+// TestLinkDecides: pairs of the same two sites choose alike, whatever chance each of them has met.
+func TestLinkDecides(t *testing.T) {
+	now := time.Now()
+	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps} // 2 %, and what that leaves of a flow
+	held := link{losses: losses{of: 10_000, lost: 20}, flow: 1 * netmap.Mbps}     // 0.2 % would leave 4.5 Mbit/s
+	few := link{losses: losses{of: 100, lost: 2}}                                 // says nothing yet
+	pairs := map[string]way{
+		"no losses":   {listens: true, rtt: 100 * time.Millisecond, flow: 15 * netmap.Mbps},
+		"many losses": {listens: true, rtt: 100 * time.Millisecond, loss: 0.05, flow: 0.2 * netmap.Mbps},
+		"unknown":     {listens: true, rtt: 100 * time.Millisecond},
+	}
+	for name, w := range pairs {
+		for _, c := range []struct {
+			name string
+			link link
+			want string
+		}{{"lossy", lossy, LaneTCP}, {"held", held, LaneQUIC}} {
+			if got := chooseLane(LaneAuto, true, w.of(c.link), new(laneHistory), new(linkHistory), now); got.kind != c.want {
+				t.Errorf("a pair with %s on a link that is %s: %s (%s), want %s", name, c.name, got.kind, got.why, c.want)
+			}
+		}
+		if got := w.of(few); got != w {
+			t.Errorf("a pair with %s: %+v after two losses of others, was %+v", name, got, w)
+		}
+	}
+}
+
+// TestLossyStays: a link whose losses are about those from which on they matter does not go to and fro.
+func TestLossyStays(t *testing.T) {
+	var h laneHistory
+	var l linkHistory
+	for _, c := range []struct {
+		loss float64
+		want string
+	}{{0.0009, LaneQUIC}, {0.0011, LaneTCP}, {0.0009, LaneTCP}, {0.0006, LaneTCP}, {0.0004, LaneQUIC}, {0.0009, LaneQUIC}} {
+		w := way{listens: true, rtt: 150 * time.Millisecond, loss: c.loss, flow: 5 * netmap.Mbps}
+		if got := chooseLane(LaneAuto, true, w, &h, &l, time.Now()); got.kind != c.want {
+			t.Errorf("%.2g lost: %s (%s), want %s", c.loss, got.kind, got.why, c.want)
+		}
+	}
+}
+
+// TestLaneRatesOfASite: what hosts of one site get counts together, as they share a link.
+func TestLaneRatesOfASite(t *testing.T) {
+	l := &laneChooser{mode: LaneAuto, bbr: true, site: func(host string) string { return host[:1] }, log: slog.New(slog.DiscardHandler),
+		way: func(string) way {
+			return way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps}
+		}}
+	see := func(host, kind string, rate netmap.BytesPerSec) {
+		l.mu.Lock()
+		l.history(host).last = kind
+		l.mu.Unlock()
+		l.observe(exchange.Sample{Peer: host, Bytes: int64(rate), Duration: time.Second, Limit: exchange.Network})
+	}
+	for i, host := range []string{"b1", "b2", "b3"} {
+		see(host, LaneQUIC, 8*netmap.Mbps)
+		if c, _ := l.choice("b9"); c.kind != LaneTCP {
+			t.Fatalf("after %d samples of QUIC alone: %s (%s)", i+1, c.kind, c.why)
+		}
+		see(host, LaneTCP, netmap.Mbps)
+	}
+	if c, _ := l.choice("b9"); c.kind != LaneQUIC {
+		t.Errorf("TCP gets an eighth at the site: %s (%s), want QUIC", c.kind, c.why)
+	}
+	if c, _ := l.choice("c1"); c.kind != LaneTCP {
+		t.Errorf("another site: %s (%s), want TCP", c.kind, c.why)
 	}
 }
 

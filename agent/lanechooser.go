@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +21,12 @@ type laneChooser struct {
 	quic func(ctx context.Context, host string, n int) (exchange.Stream, error)
 	tcp  func(ctx context.Context, host, congestion string) (exchange.Stream, error)
 	way  func(host string) way
+	site func(host string) string // what host shares its links with; nil: each stands alone
 	log  *slog.Logger
 
-	mu    sync.Mutex // guards peers
+	mu    sync.Mutex // guards the fields below
 	peers map[string]*laneHistory
+	links map[string]*linkHistory // by site
 }
 
 // maxHistories bounds what is remembered of hosts that may have left.
@@ -68,7 +69,23 @@ func (l *laneChooser) decide(host string, w way, now time.Time) laneChoice {
 	if h.held.kind != "" && now.Sub(h.used) < holds && !h.of(h.held.kind).down(now) {
 		return h.held
 	}
-	return chooseLane(l.mode, l.bbr, w, h, now)
+	return chooseLane(l.mode, l.bbr, w, h, l.link(host), now)
+}
+
+// link returns what is remembered of the link to the site of host. It needs l.mu.
+func (l *laneChooser) link(host string) *linkHistory {
+	if l.site != nil {
+		host = l.site(host)
+	}
+	r := l.links[host]
+	if r == nil {
+		if l.links == nil || len(l.links) >= maxHistories {
+			l.links = make(map[string]*linkHistory)
+		}
+		r = new(linkHistory)
+		l.links[host] = r
+	}
+	return r
 }
 
 // open is [exchange.Config.Open].
@@ -126,13 +143,18 @@ func (l *laneChooser) observe(s exchange.Sample) bool {
 	h := l.history(s.Peer)
 	h.used = time.Now()
 	if s.Limit == exchange.Network {
-		h.of(h.last).seen(s.Rate() * netmap.BytesPerSec(max(s.PeerLanes, 1)))
+		link := l.link(s.Peer)
+		rate := &link.quic
+		if h.last == LaneTCP {
+			rate = &link.tcp
+		}
+		rate.seen(s.Rate() * netmap.BytesPerSec(max(s.PeerLanes, 1)))
 	}
 	return h.last != LaneTCP
 }
 
-// openLanes makes the chooser. The endpoint and the members are there already.
-func (a *Agent) openLanes() {
+// openLanes makes the chooser. The endpoint and the members are there already. site is its site.
+func (a *Agent) openLanes(site func(host string) string) {
 	a.lanes = &laneChooser{
 		mode: a.opts.Lane, bbr: lane.HasCongestionControl(lossless), log: a.log,
 		quic: exchange.OpenOver(a.endpoint),
@@ -143,6 +165,7 @@ func (a *Agent) openLanes() {
 			}
 			return s, nil
 		},
+		site: site,
 		way: func(host string) way {
 			m, _ := a.members.Member(host)
 			e, _ := a.knownEstimate(a.name, host)
@@ -152,47 +175,16 @@ func (a *Agent) openLanes() {
 			}
 			if e.TellsLoss() {
 				w.loss = e.Loss
-			} else if w.rtt >= lanRTT {
-				w.loss = a.likelyLoss(host)
 			}
 			if e.Has(netmap.FieldBandwidth) {
 				w.flow = e.Bandwidth
 			}
+			if w.rtt >= lanRTT {
+				w = w.of(a.linkTo(host))
+			}
 			return w
 		},
 	}
-}
-
-// maxLike is how many like pairs are asked for what is not known of one.
-const maxLike = 64
-
-// likelyLoss is the middle of the losses known of the way from hosts of this site to host, and from this
-// host to others of that site; 0 if there are none.
-func (a *Agent) likelyLoss(host string) float64 {
-	sites := a.sites()
-	here, there := sites[a.name], sites[host]
-	if here == "" || there == "" || here == there {
-		return 0
-	}
-	var known []float64
-	ask := func(from, to string) {
-		if e, ok := a.knownEstimate(from, to); ok && e.TellsLoss() && len(known) < maxLike {
-			known = append(known, e.Loss)
-		}
-	}
-	for other, site := range sites {
-		switch {
-		case site == here && other != a.name:
-			ask(other, host)
-		case site == there && other != host:
-			ask(a.name, other)
-		}
-	}
-	if len(known) == 0 {
-		return 0
-	}
-	slices.Sort(known)
-	return known[(len(known)-1)/2]
 }
 
 // laneStates tells of all live hosts, by name.

@@ -93,6 +93,16 @@ func (a *Agent) lossesTo(host string) losses {
 	return losses{of, lost, like.Line(here, there)}
 }
 
+// linkTo is what is known of the link to host's site, over all pairs.
+func (a *Agent) linkTo(host string) (l link) {
+	l.losses = a.lossesTo(host)
+	like, sites := a.like()
+	if here, there := sites[a.name], sites[host]; here != "" && there != "" && here != there {
+		l.flow = like.Flow(here, there)
+	}
+	return l
+}
+
 // lossTo returns the share of packets that is lost on the way to host, 0 if that is not known or the way is short.
 func (a *Agent) lossTo(host string) float64 {
 	e, _ := a.believedEstimate(a.name, host)

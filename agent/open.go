@@ -186,7 +186,7 @@ func (a *Agent) openMap() error {
 
 func (a *Agent) openGroups() error {
 	watch := &observer{self: a.name, labels: a.sites, take: a.prober.Observe}
-	a.openLanes()
+	a.openLanes(watch.site)
 	var err error
 	a.engine, err = exchange.New(exchange.Config{
 		Self: a.name,

@@ -147,7 +147,8 @@ type Predictor struct {
 	measured map[[2]string][]sample // by the sites of sender and receiver; by latency
 	searched map[[2]string][]sample // of them those whose bandwidths are capacities
 	flows    map[[2]string]BytesPerSec
-	losses   map[[2]string][2]float64 // packets, and how many of them were lost
+	bulks    map[[2]string][]BytesPerSec // what bulk probes have found one flow to get
+	losses   map[[2]string][2]float64    // packets, and how many of them were lost
 	lines    map[[2]string][]BytesPerSec
 	carried  map[[2]string]BytesPerSec
 }
@@ -157,7 +158,7 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, bulks: map[[2]string][]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}}
 	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -183,6 +184,7 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 				if b.Has(FieldLine) {
 					p.flows[d] = max(p.flows[d], b.Bandwidth)
 					p.lines[d] = append(p.lines[d], b.Line)
+					p.bulks[d] = append(p.bulks[d], b.Bandwidth)
 				}
 				if d[0] != d[1] && b.Has(FieldCapacity|FieldLanes) {
 					p.searched[d] = append(p.searched[d], sample{latency: b.Latency, bandwidth: b.Capacity, lanes: b.Lanes})
@@ -194,6 +196,9 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 		slices.SortStableFunc(s, func(a, b sample) int { return cmp.Compare(a.latency, b.latency) })
 	}
 	for _, s := range p.lines {
+		slices.Sort(s)
+	}
+	for _, s := range p.bulks {
 		slices.Sort(s)
 	}
 	return p
@@ -234,6 +239,15 @@ func (p *Predictor) Line(fromSite, toSite string) BytesPerSec {
 		return 0
 	}
 	return s[len(s)/2]
+}
+
+// Flow returns what one flow gets from one site to another, the median over the pairs of which a bulk probe has told; 0 if there are none.
+func (p *Predictor) Flow(fromSite, toSite string) BytesPerSec {
+	s := p.bulks[[2]string{fromSite, toSite}]
+	if len(s) == 0 {
+		return 0
+	}
+	return median(s)
 }
 
 // medianOf returns the median of the samples that are alike to latency; ok is false if there are none.
