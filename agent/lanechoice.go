@@ -2,9 +2,9 @@ package agent
 
 import (
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/gridagent/gridagent/probe"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -24,9 +24,10 @@ const (
 	// twice that.
 	lanRTT = 2 * time.Millisecond
 	// lossyShare is the loss from which on a single flow that slows down for each loss is far from
-	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s. What was lossy stays so down to half of it: what is counted
-	// goes up and down, and hosts are to agree.
+	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s. It counts where nobody knows what the link carries.
 	lossyShare = 0.001
+	// fewLosses is a loss below which counts of some ten thousand packets say nothing.
+	fewLosses = 0.0001
 	// lossless is the congestion control that does not slow down for single losses.
 	lossless = "bbr"
 	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy way: what a pair of hosts gets depends on how many
@@ -55,12 +56,14 @@ type way struct {
 	rtt     time.Duration // 0: not measured
 	loss    float64
 	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
+	all     netmap.BytesPerSec // what the link carries; 0: not known
 }
 
 // A link is what is known of the way from one site to another: all pairs of their hosts share it.
 type link struct {
 	losses losses
 	flow   netmap.BytesPerSec // what one flow of QUIC gets, in the middle of what bulk probes have told; 0: none has
+	all    netmap.BytesPerSec // what several get, or else what trains read; 0: neither is known
 }
 
 // of returns w as the link knows it better. All hosts of a site are to choose the same kind for a link, and go by what all of them have
@@ -73,23 +76,20 @@ func (w way) of(l link) way {
 	if l.flow > 0 {
 		w.flow = l.flow
 	}
+	w.all = l.all
 	return w
 }
 
-// renoBytes is the K of K/(RTT·√p), what one flow of QUIC gets under random loss p; measured,
-// see configs/grids/paper-3site-loss.yaml.
-const renoBytes = 2500
-
-// heldByLoss says that loss explains what one flow gets. A flow that gets less than half of what
+// heldByLoss says that loss explains what one flow gets, and that this is not all that the link carries. Where it nearly is, either kind fills the link, so that it
+// does not matter if hosts whose maps differ a little disagree. A flow that gets less than half of what
 // the loss lets through is held by something else, such as a limit for each flow, which one of TCP would meet
 // as well: several lanes help there.
-// was says that it was so before.
-func (w way) heldByLoss(was bool) bool {
-	least := lossyShare
-	if was {
-		least /= 2
+func (w way) heldByLoss() bool {
+	if w.loss < fewLosses || w.all == 0 && w.loss < lossyShare {
+		return false
 	}
-	return w.loss >= least && float64(w.flow) >= renoBytes/(w.rtt.Seconds()*math.Sqrt(w.loss))/2
+	left := netmap.BytesPerSec(probe.HeldRate(w.loss, w.rtt))
+	return w.flow >= left/2 && (w.all == 0 || w.all >= heldTimes*left)
 }
 
 // A laneRecord is what experience says of one kind of lane to one host.
@@ -106,10 +106,7 @@ type laneRate struct {
 }
 
 // A linkHistory is what this host remembers of the link to a site.
-type linkHistory struct {
-	quic, tcp laneRate
-	lossy     bool // losses held its flows
-}
+type linkHistory struct{ quic, tcp laneRate }
 
 // A laneHistory is what this host remembers of a peer.
 type laneHistory struct {
@@ -117,12 +114,12 @@ type laneHistory struct {
 	near      bool   // TCP was chosen because the host is near
 	last      string // kind that was opened last
 
-	held laneChoice // that was used last
-	used time.Time
+	held   laneChoice // that was used last
+	chosen time.Time
 }
 
-// holds is how long a choice stays after it was used last, unless its kind fails. The engine asks for the
-// way once an exchange and for streams whenever one breaks: both must speak of the same kind.
+// holds is how long a choice stays, unless its kind fails. The engine asks for the way once an exchange and for streams a little later: both are to
+// speak of the same kind. It is no longer, or hosts that repeat an exchange every second would never change, and those of one link differ without end.
 const holds = 10 * time.Second
 
 // failed notes that a lane could not be opened.
@@ -149,9 +146,6 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return laneChoice{kind: LaneQUIC, why: fmt.Sprintf(why, args...)}
 	}
 	h.near = w.rtt > 0 && (w.rtt < lanRTT || h.near && w.rtt < 2*lanRTT)
-	if !h.near && w.rtt > 0 {
-		l.lossy = w.heldByLoss(l.lossy)
-	}
 	switch {
 	case mode == LaneQUIC:
 		return quic("chosen by the operator")
@@ -169,7 +163,7 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return laneChoice{kind: LaneTCP, why: "QUIC failed: " + h.quic.err}
 	case w.rtt == 0:
 		return quic("round trip not measured")
-	case !l.lossy:
+	case !w.heldByLoss():
 		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
 	case !bbr:
 		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)

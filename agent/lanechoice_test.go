@@ -105,17 +105,27 @@ func TestLinkDecides(t *testing.T) {
 	}
 }
 
-// TestLossyStays: a link whose losses are about those from which on they matter does not go to and fro.
-func TestLossyStays(t *testing.T) {
-	var h laneHistory
-	var l linkHistory
+// TestHeldByLoss: losses matter where they keep one flow from filling the link, however few they are.
+func TestHeldByLoss(t *testing.T) {
 	for _, c := range []struct {
-		loss float64
-		want string
-	}{{0.0009, LaneQUIC}, {0.0011, LaneTCP}, {0.0009, LaneTCP}, {0.0006, LaneTCP}, {0.0004, LaneQUIC}, {0.0009, LaneQUIC}} {
-		w := way{listens: true, rtt: 150 * time.Millisecond, loss: c.loss, flow: 5 * netmap.Mbps}
-		if got := chooseLane(LaneAuto, true, w, &h, &l, time.Now()); got.kind != c.want {
-			t.Errorf("%.2g lost: %s (%s), want %s", c.loss, got.kind, got.why, c.want)
+		rtt       time.Duration
+		loss      float64
+		flow, all netmap.BytesPerSec // Mbit/s
+		want      bool
+	}{
+		{152 * time.Millisecond, 0.00077, 4.75, 20, true},
+		{152 * time.Millisecond, 0.0004, 6, 20, true},
+		{152 * time.Millisecond, 0.00077, 4.75, 0, false}, // who knows
+		{152 * time.Millisecond, 0.00077, 4, 4.5, false},  // one flow fills it
+		{100 * time.Millisecond, 0.02, 1.4, 20, true},
+		{100 * time.Millisecond, 0.02, 1.4, 0, true},
+		{100 * time.Millisecond, 0.002, 1, 10, false}, // something holds each flow to less
+		{100 * time.Millisecond, 0.00005, 15, 900, false},
+		{100 * time.Millisecond, 0.002, 0, 10, false},
+	} {
+		w := way{listens: true, rtt: c.rtt, loss: c.loss, flow: c.flow * netmap.Mbps, all: c.all * netmap.Mbps}
+		if got := w.heldByLoss(); got != c.want {
+			t.Errorf("%+v: %v, want %v", w, got, c.want)
 		}
 	}
 }
@@ -193,16 +203,16 @@ func TestLaneChooserFallsBack(t *testing.T) {
 		tcpErr, quicErr = errors.New("refused"), errors.New("no answer")
 		want(quicErr, "tcp quic") // both are down: nothing else is left to try
 		want(quicErr, "quic")
-		// What was chosen stays while it is in use, whatever is measured meanwhile.
+		// What was chosen stays for a while, whatever is measured meanwhile, and no longer because it is in use.
 		l.peers, tcpErr, quicErr = nil, errors.New("refused"), nil
 		l.way = func(string) way { return way{listens: true, rtt: 50 * time.Millisecond} }
 		want(nil, "quic")
 		l.way = func(string) way { return way{listens: true, rtt: time.Millisecond} }
-		for range 5 {
-			time.Sleep(holds - time.Second)
+		for range 3 {
+			time.Sleep(holds/3 - time.Second)
 			want(nil, "quic")
 		}
-		time.Sleep(holds)
+		time.Sleep(4 * time.Second)
 		want(nil, "tcp quic")
 		// A call that was given up says nothing of the way.
 		l.way = func(string) way { return way{listens: true, rtt: 50 * time.Millisecond} }

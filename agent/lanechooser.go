@@ -59,14 +59,16 @@ func (l *laneChooser) use(host string) (laneChoice, way) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, h := l.decide(host, w, now), l.history(host)
-	h.held, h.used = c, now
+	if c != h.held || now.Sub(h.chosen) >= holds {
+		h.held, h.chosen = c, now
+	}
 	return c, w
 }
 
 // decide needs l.mu.
 func (l *laneChooser) decide(host string, w way, now time.Time) laneChoice {
 	h := l.history(host)
-	if h.held.kind != "" && now.Sub(h.used) < holds && !h.of(h.held.kind).down(now) {
+	if h.held.kind != "" && now.Sub(h.chosen) < holds && !h.of(h.held.kind).down(now) {
 		return h.held
 	}
 	return chooseLane(l.mode, l.bbr, w, h, l.link(host), now)
@@ -141,7 +143,6 @@ func (l *laneChooser) observe(s exchange.Sample) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.history(s.Peer)
-	h.used = time.Now()
 	if s.Limit == exchange.Network {
 		link := l.link(s.Peer)
 		rate := &link.quic

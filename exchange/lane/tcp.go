@@ -14,11 +14,11 @@ const protoTCP = "gridagent-tcp/1"
 const (
 	// handshakeTime bounds the handshake of a TCP lane.
 	handshakeTime = 10 * time.Second
-	// restTime is how long a connection without a stream is kept by the end that dialed it,
-	// and patience by the other: longer, so that nobody opens a stream on one that is just
+	// restTime is how long a connection without a stream is kept by the end that dialed it, as QUIC's lanes are: the steps of a workflow find them.
+	// patience is how long by the other end: longer, so that nobody opens a stream on one that is just
 	// being closed.
-	restTime = 2 * time.Minute
-	patience = 5 * time.Minute
+	restTime = 15 * time.Minute
+	patience = 20 * time.Minute
 	// maxResting bounds the connections without a stream: to one member, and to all.
 	maxResting    = 16
 	maxRestingAll = 1024
@@ -111,6 +111,17 @@ func (e *Endpoint) dialTCP(ctx context.Context, name, congestion string) (*tcpCo
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTime, fmt.Errorf("no connection within %v", handshakeTime))
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()
+	connect := func(ctx context.Context) (*tcpConn, error) { return e.connectTCP(ctx, addr, name, congestion) }
+	c, err := raceTCP(ctx, connect, e.dialAgain(name, congestion))
+	if err != nil {
+		return nil, err
+	}
+	e.tcp.add(c)
+	return c, nil
+}
+
+// connectTCP makes one connection.
+func (e *Endpoint) connectTCP(ctx context.Context, addr net.Addr, name, congestion string) (*tcpConn, error) {
 	raw, err := e.cfg.DialTCP(ctx, addr, congestion)
 	if err != nil {
 		return nil, err
@@ -126,7 +137,6 @@ func (e *Endpoint) dialTCP(ctx context.Context, name, congestion string) (*tcpCo
 		c.close()
 		return nil, err
 	}
-	e.tcp.add(c)
 	return c, nil
 }
 

@@ -31,9 +31,9 @@ func overTCP(t *testing.T, f func(t *testing.T, n *memNet, a, b *node)) {
 }
 
 // startTCP starts an endpoint with the handlers of the QUIC tests for streams over TCP.
-func startTCP(c *cluster, n *memNet, host string, change func(*node)) *node {
+func startTCP(c *cluster, n *memNet, host string, change func(*node), edits ...func(*lane.Config)) *node {
 	c.t.Helper()
-	e := c.prepare(c.listen(host), host, n.join)
+	e := c.prepare(c.listen(host), host, append([]func(*lane.Config){n.join}, edits...)...)
 	e.HandleTCPStreams(echo, func(_ context.Context, s *lane.TCPStream) {
 		b, err := io.ReadAll(io.LimitReader(s, 1<<22))
 		if err != nil {
@@ -325,9 +325,13 @@ func TestTCPRest(t *testing.T) {
 		if got := a.TCPTraffic("b0").Conns; got == 0 || got > 16 {
 			t.Errorf("%d connections rest, want at most 16", got)
 		}
-		time.Sleep(3 * time.Minute)
+		time.Sleep(14 * time.Minute)
+		if got := a.TCPTraffic("b0").Conns; got == 0 {
+			t.Error("nothing is left after 14 minutes: who exchanges every ten begins anew")
+		}
+		time.Sleep(2 * time.Minute)
 		if got := a.TCPTraffic("b0").Conns + b.TCPTraffic("a0").Conns; got != 0 {
-			t.Errorf("%d ends after three minutes without a stream", got)
+			t.Errorf("%d ends after 16 minutes without a stream", got)
 		}
 		if tr := a.TCPTraffic("b0"); tr.Sent == 0 || tr.Received == 0 {
 			t.Errorf("%+v: what ended connections have carried is forgotten", tr)

@@ -250,6 +250,20 @@ func (p *Predictor) Flow(fromSite, toSite string) BytesPerSec {
 	return median(s)
 }
 
+// Link returns what many flows get together from one site to another: the median over the pairs that searched for it, else what [Predictor.Line] says.
+func (p *Predictor) Link(fromSite, toSite string) BytesPerSec {
+	s := p.searched[[2]string{fromSite, toSite}]
+	if len(s) == 0 {
+		return p.Line(fromSite, toSite)
+	}
+	rates := make([]BytesPerSec, len(s))
+	for i := range s {
+		rates[i] = s[i].bandwidth
+	}
+	slices.Sort(rates)
+	return median(rates)
+}
+
 // medianOf returns the median of the samples that are alike to latency; ok is false if there are none.
 func medianOf(samples []sample, latency time.Duration) (_ BytesPerSec, ok bool) {
 	low, high := alike(latency)
