@@ -81,9 +81,9 @@ func TestChooseLane(t *testing.T) {
 // TestLinkDecides: pairs of the same two sites choose alike, whatever chance each of them has met.
 func TestLinkDecides(t *testing.T) {
 	now := time.Now()
-	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps} // 2 %, and what that leaves of a flow
-	held := link{losses: losses{of: 10_000, lost: 20}, flow: 1 * netmap.Mbps}     // 0.2 % would leave 4.5 Mbit/s
-	few := link{losses: losses{of: 100, lost: 2}}                                 // says nothing yet
+	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps, all: 20 * netmap.Mbps} // 2 %, and what that leaves of a flow
+	held := link{losses: losses{of: 10_000, lost: 20}, flow: 1 * netmap.Mbps}                            // 0.2 % would leave 4.5 Mbit/s
+	few := link{losses: losses{of: 100, lost: 2}}                                                        // says nothing yet
 	pairs := map[string]way{
 		"no losses":   {listens: true, rtt: 100 * time.Millisecond, flow: 15 * netmap.Mbps},
 		"many losses": {listens: true, rtt: 100 * time.Millisecond, loss: 0.05, flow: 0.2 * netmap.Mbps},
@@ -105,7 +105,7 @@ func TestLinkDecides(t *testing.T) {
 	}
 }
 
-// TestHeldByLoss: losses matter where they keep one flow from filling the link, however few they are.
+// TestHeldByLoss: losses matter where it takes many flows to fill the link, however few they are.
 func TestHeldByLoss(t *testing.T) {
 	for _, c := range []struct {
 		rtt       time.Duration
@@ -113,15 +113,16 @@ func TestHeldByLoss(t *testing.T) {
 		flow, all netmap.BytesPerSec // Mbit/s
 		want      bool
 	}{
-		{152 * time.Millisecond, 0.00077, 4.75, 20, true},
-		{152 * time.Millisecond, 0.0004, 6, 20, true},
-		{152 * time.Millisecond, 0.00077, 4.75, 0, false}, // who knows
-		{152 * time.Millisecond, 0.00077, 4, 4.5, false},  // one flow fills it
 		{100 * time.Millisecond, 0.02, 1.4, 20, true},
-		{100 * time.Millisecond, 0.02, 1.4, 0, true},
-		{100 * time.Millisecond, 0.002, 1, 10, false}, // something holds each flow to less
-		{100 * time.Millisecond, 0.00005, 15, 900, false},
-		{100 * time.Millisecond, 0.002, 0, 10, false},
+		{100 * time.Millisecond, 0.02, 1.4, 0, true}, // nobody knows what it carries
+		{100 * time.Millisecond, 0.02, 1.4, 5, false},
+		{100 * time.Millisecond, 0.001, 5, 200, true},
+		{152 * time.Millisecond, 0.00077, 4.75, 20, false}, // five flows fill it
+		{152 * time.Millisecond, 0.00077, 4.75, 0, false},
+		{152 * time.Millisecond, 0.00077, 4.75, 200, true},
+		{100 * time.Millisecond, 0.002, 0.1, 100, false}, // something holds each flow to less
+		{100 * time.Millisecond, 0.002, 0, 100, false},
+		{100 * time.Millisecond, 0, 100, 100, false},
 	} {
 		w := way{listens: true, rtt: c.rtt, loss: c.loss, flow: c.flow * netmap.Mbps, all: c.all * netmap.Mbps}
 		if got := w.heldByLoss(); got != c.want {

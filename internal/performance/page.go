@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ type line struct {
 	ok      bool
 }
 
-var head = []string{"operation", "network", "block", "what", "measured", "bound", "", "makespan", "least", "predicted / achieved", "algorithm", "packets lost"}
+var head = []string{"operation", "network", "block", "what", "measured", "bound", "", "no less than", "makespan", "least", "predicted / achieved", "algorithm", "packets lost"}
 
 // lines returns the lines of readings, in their order.
 func lines(readings []Reading) []line {
@@ -123,9 +124,10 @@ func lines(readings []Reading) []line {
 	for _, r := range readings {
 		c := r.Cell
 		first := []string{string(c.Collective), c.Network, size(c.Size)}
+		least, floored := floorOf(c)
 		rest := []string{times(r.Makespans), seconds(r.Bound), accuracy(r.Predicted, r.Elapsed), r.Algorithm, strings.Trim(fmt.Sprint(r.Lost), "[]")}
 		if r.Failed != "" {
-			all = append(all, line{c, append(append(first, r.Failed, "-", "-", "NOT"), rest...), false})
+			all = append(all, line{c, append(append(first, r.Failed, "-", "-", "NOT", "-"), rest...), false})
 			continue
 		}
 		for _, k := range r.Checks {
@@ -139,10 +141,25 @@ func lines(readings []Reading) []line {
 			case !k.OK():
 				verdict = "NOT"
 			}
-			all = append(all, line{c, append(append(append([]string{}, first...), k.What, fmt.Sprintf("%.3f", k.Value), bound, verdict), rest...), k.OK()})
+			atLeast := "-"
+			if of := r.over(k); floored && of > 0 {
+				atLeast = fmt.Sprintf("%.3f", max(least, cmp.Or(r.Relayed, r.Bound))/of)
+			}
+			all = append(all, line{c, append(append(append([]string{}, first...), k.What, fmt.Sprintf("%.3f", k.Value), bound, verdict, atLeast), rest...), k.OK()})
 		}
 	}
 	return all
+}
+
+// over returns the time, in seconds, that k is a multiple of, 0 if that is no bound of r.
+func (r *Reading) over(k Check) float64 {
+	switch k.What {
+	case "makespan / bound", "makespan / direct bound":
+		return r.Bound
+	case "makespan / relayed bound":
+		return r.Relayed
+	}
+	return 0
 }
 
 func seconds(s float64) string {
@@ -215,7 +232,9 @@ func markdown(raw *Raw) string {
 	b.WriteString("# How near to the bound exchanges come\n\n<!-- Written by scripts/bench exchange, which overwrites it. -->\n\n")
 	b.WriteString("Emulated networks in virtual time: real agents, plans, engines and QUIC; only the packets' network is `internal/gridnet`. A ratio is the\n" +
 		"median makespan over the least time that any schedule could take with the links as they were emulated. It holds all that an\n" +
-		"operation does, from the last rank's call to the last rank's return, and headers: 4.8 % of a full packet.\n\n")
+		"operation does, from the last rank's call to the last rank's return, and headers: 4.8 % of a full packet.\n" +
+		"That bound is of bandwidth alone. *No less than* is the ratio below which no schedule of packets can get: latency, lost packets and the\n" +
+		"headers of IP and UDP counted (`internal/performance/floor.go`), acknowledgements and repairs not.\n\n")
 	if raw.Missing > 0 {
 		fmt.Fprintf(&b, "The last run was interrupted: it did not get to %d of its cells.\n\n", raw.Missing)
 	}
