@@ -26,8 +26,8 @@ const (
 	// lossyShare is the loss from which on a single flow that slows down for each loss is far from
 	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s. It counts where nobody knows what the link carries.
 	lossyShare = 0.001
-	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better. On the 3-site grid with losses (a lab) alltoalls
-	// of 64 KiB took 2.0 s with links of 14 to 16 such flows over TCP and those of five over QUIC, and 2.3 to 3.2 s with all over TCP.
+	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better: chosen between
+	// the 14 to 16 of the links of the 3-site grid that lose much and the five of the others. What the lab showed for it is in docs/design/lanes.md, and is not much.
 	manyLanes = 10
 	// lossless is the congestion control that does not slow down for single losses.
 	lossless = "bbr"
@@ -69,7 +69,7 @@ type link struct {
 
 // of returns w as the link knows it better. All hosts of a site are to choose the same kind for a link, and go by what all of them have
 // measured: pairs that by chance have met few losses, or many, would go over QUIC beside others over TCP with another idea of their share. On the 3-site grid with losses
-// (a lab) half of the pairs chose either, and alltoalls took half as long again as with either kind alone.
+// (a lab) pairs chose either, and alltoalls took up to half as long again as with either kind alone.
 func (w way) of(l link) way {
 	if l.losses.lost >= leastLosses {
 		w.loss = l.losses.lost / l.losses.of
