@@ -12,6 +12,9 @@ import (
 // TestExchangesTellOfCapacity: a grid that is busy from its first minute learns from its exchanges what its links carry at least. Where the network holds each
 // flow it knows of no more than that before; on a link that one flow fills there is nothing to learn.
 func TestExchangesTellOfCapacity(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("minutes of two worlds: scripts/test runs it without the race detector")
+	}
 	for _, tt := range []struct {
 		name      string
 		held      bool

@@ -10,6 +10,9 @@ import (
 
 // TestExchangesTellOfLosses: a grid that is busy from its first minute learns from its exchanges what its links lose; what full queues drop is not taken for it.
 func TestExchangesTellOfLosses(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("minutes of two worlds: scripts/test runs it without the race detector")
+	}
 	for _, tt := range []struct {
 		name, rate string
 		loss       float64
