@@ -54,6 +54,7 @@ type laneChoice struct {
 // A way is what is known of the way to a host when a lane is chosen.
 type way struct {
 	listens bool          // the host takes TCP lanes
+	tunnel  bool          // UDP does not reach the host: what is QUIC's goes inside TCP
 	rtt     time.Duration // 0: not measured
 	loss    float64
 	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
@@ -159,6 +160,10 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return laneChoice{kind: LaneTCP, why: "chosen by the operator"}
 	case h.near:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("round trip of %v", w.rtt.Round(10*time.Microsecond))}
+	case w.tunnel && bbr && w.heldByLoss():
+		return laneChoice{kind: LaneTCP, congestion: lossless, why: "UDP does not get through"}
+	case w.tunnel:
+		return laneChoice{kind: LaneTCP, why: "UDP does not get through"}
 	case h.quic.down(now):
 		return laneChoice{kind: LaneTCP, why: "QUIC failed: " + h.quic.err}
 	case w.rtt == 0:

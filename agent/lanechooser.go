@@ -170,7 +170,7 @@ func (a *Agent) openLanes(site func(host string) string) {
 		way: func(host string) way {
 			m, _ := a.members.Member(host)
 			e, _ := a.knownEstimate(a.name, host)
-			w := way{listens: m.TCP && a.dialsTCP}
+			w := way{listens: m.TCP && a.dialsTCP, tunnel: a.endpoint.Tunnelled(host)}
 			if e.Has(netmap.FieldLatency) {
 				w.rtt = max(2*e.Latency, 1)
 			}

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hkdf"
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -44,6 +46,9 @@ type Options struct {
 	Site      string // may be empty
 	Bind      string // IP:PORT, may be empty
 	Advertise string // IP:PORT, may be empty
+
+	// DialTCP is how [Request] connects to seeds that do not answer over UDP, as in [lane.Config]; nil: it does not.
+	DialTCP func(ctx context.Context, addr net.Addr, congestion string) (net.Conn, error)
 }
 
 // Init makes a cluster in dir: its authority, its gossip key, and the certificate of

@@ -77,7 +77,7 @@ func Request(ctx context.Context, conn net.PacketConn, seeds []net.Addr, token, 
 	defer transport.Close() // leaves conn open
 	var failed []error
 	for _, seed := range seeds {
-		id, members, err := c.ask(ctx, transport, seed)
+		id, members, err := c.ask(ctx, transport, seed, opts.DialTCP)
 		if err == nil {
 			id.Dir = dir
 			if err := id.write(); err != nil {
@@ -120,7 +120,7 @@ func newCandidate(t Token, s Settings) (*candidate, error) {
 
 // ask tries one seed. The secret leaves this host only after the seed has proved that
 // it belongs to the token's authority.
-func (c *candidate) ask(ctx context.Context, tr *quic.Transport, seed net.Addr) (*Identity, []string, error) {
+func (c *candidate) ask(ctx context.Context, tr *quic.Transport, seed net.Addr, tcp func(context.Context, net.Addr, string) (net.Conn, error)) (*Identity, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
 	var checked error // TLS wraps it beyond recognition
@@ -128,7 +128,7 @@ func (c *candidate) ask(ctx context.Context, tr *quic.Transport, seed net.Addr) 
 		_, checked = c.trust(chain)
 		return checked
 	})
-	s, closeConn, err := lane.Join(ctx, tr, seed, conf)
+	s, closeConn, err := lane.Join(ctx, tr, seed, conf, tcp)
 	if checked != nil {
 		return nil, nil, checked
 	}

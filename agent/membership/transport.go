@@ -162,11 +162,15 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 			t.metSelf(ap)
 		}
 	}
-	if err != nil {
+	failed := func(err error) {
 		t.failed(a.Addr, err)
+		t.unanswered(a.Addr, err)
+	}
+	if err != nil {
+		failed(err)
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err} // as for packets
 	}
-	c := &streamConn{Stream: s, closed: t.forget, failed: func(err error) { t.failed(a.Addr, err) }}
+	c := &streamConn{Stream: s, closed: t.forget, failed: failed}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil {
@@ -182,6 +186,16 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 		}
 	}
 	return c, nil
+}
+
+// unanswered is told how a stream to addr has ended. One that nobody answered in time is the second try of a ping, which was
+// lost as a datagram before: the endpoint is to see whether the host can be reached without UDP.
+func (t *transport) unanswered(addr string, err error) {
+	var late net.Error
+	ap, parseErr := netip.ParseAddrPort(addr)
+	if parseErr == nil && t.ctx.Err() == nil && errors.As(err, &late) && late.Timeout() {
+		t.ep.Doubt(net.UDPAddrFromAddrPort(ap))
+	}
 }
 
 // elsewhere reports whether the lane to a member leads to another address than

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/exchange/lane"
 )
 
 func (a *app) joinCmd() *cobra.Command {
@@ -84,6 +86,8 @@ func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostF
 		return nil, fmt.Errorf("socket on %s: %w; choose another with --bind", host.bind, err)
 	}
 	defer conn.Close()
+	from, _ := netip.ParseAddrPort(host.bind)
+	opts.DialTCP = lane.DialTCP(from.Addr())
 	_, members, err := identity.Request(ctx, conn, seeds, token, dir, opts)
 	switch {
 	case errors.Is(err, context.Canceled):

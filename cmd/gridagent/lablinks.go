@@ -61,6 +61,7 @@ Ports and cables have only a bandwidth.`,
 		Example: `  gridagent lab set UT NTH --bandwidth 0.3Mbps
   gridagent lab set UT NTH --one-way --loss 1% --latency 80ms
   gridagent lab set UK NTH --bandwidth 1Mbps --capacity 8Mbps
+  gridagent lab set UT NTH --block-udp
   gridagent lab set ut0 --bandwidth 10Mbps`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeLink,
@@ -77,7 +78,8 @@ Ports and cables have only a bandwidth.`,
 	cmd.Flags().DurationVar(&jitter, "jitter", 0, "largest random extra delay of a packet")
 	cmd.Flags().Var(&loss, "loss", "share of packets lost at random, such as 0.1%")
 	cmd.Flags().IntVar(&queue, "queue", 0, "packets that wait before the bottleneck; 0 means one bandwidth-delay product, at least 64")
-	cmd.MarkFlagsOneRequired("bandwidth", "capacity", "latency", "jitter", "loss", "queue")
+	blockUDP := cmd.Flags().Bool("block-udp", false, "lose UDP and let TCP pass, as some firewalls do; --block-udp=false ends that")
+	cmd.MarkFlagsOneRequired("bandwidth", "capacity", "latency", "jitter", "loss", "queue", "block-udp")
 	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
 		c := lab.Change{Latency: durationOf(cmd, "latency", &latency), Jitter: durationOf(cmd, "jitter", &jitter)}
 		if cmd.Flags().Changed("bandwidth") {
@@ -94,6 +96,9 @@ Ports and cables have only a bandwidth.`,
 		}
 		if cmd.Flags().Changed("queue") {
 			c.Queue = &queue
+		}
+		if cmd.Flags().Changed("block-udp") {
+			c.BlockUDP = blockUDP
 		}
 		return a.onLab(*name, func(l *lab.Client) error {
 			return l.Set(cmd.Context(), labLink(args), !*oneWay, c)

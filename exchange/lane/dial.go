@@ -139,13 +139,8 @@ func (e *Endpoint) attempt(t target) (*attempt, error) {
 func (e *Endpoint) dial(a *attempt) {
 	defer a.cancel()
 	t := a.target
-	tr, done, err := e.socketFor(t.lane)
-	if err != nil {
-		e.fail(a, err)
-		return
-	}
+	r, done, err := e.dialLane(a.ctx, t)
 	defer done()
-	conn, err := tr.Dial(a.ctx, t.addr, memberTLS(e.cfg.Credentials, t.lane), e.quicConf)
 	if err != nil {
 		if a.ctx.Err() != nil {
 			err = net.ErrClosed
@@ -153,7 +148,8 @@ func (e *Endpoint) dial(a *attempt) {
 		e.fail(a, err)
 		return
 	}
-	l := newLink(conn, t.lane, true)
+	l := newLink(r.conn, t.lane, true)
+	l.inside = r.inside
 	switch {
 	case l.peer.Name == e.self:
 		err = ErrSelf
@@ -169,11 +165,29 @@ func (e *Endpoint) dial(a *attempt) {
 	}
 	if err != nil {
 		e.fail(a, err)
-		conn.CloseWithError(codeClosed, "not who was called")
+		l.conn.CloseWithError(codeClosed, "not who was called")
 		return
 	}
 	e.serve(l)
 	e.linger(l)
+}
+
+// dialLane makes a connection for t. done is to be called when that has ended, or was not made.
+func (e *Endpoint) dialLane(ctx context.Context, t target) (r reached, done func(), err error) {
+	done = func() {}
+	if t.lane == 0 {
+		r, err = e.reach(ctx, t.addr)
+		return r, done, err
+	}
+	if e.tunnels.instead(t.addr) != nil {
+		return r, done, ErrUDPBlocked
+	}
+	tr, closeSocket, err := e.socketFor(t.lane)
+	if err != nil {
+		return r, done, err
+	}
+	r.conn, err = tr.Dial(ctx, t.addr, memberTLS(e.cfg.Credentials, t.lane), e.quicConf)
+	return r, closeSocket, err
 }
 
 // fail settles a with err, unless it is settled.

@@ -121,11 +121,14 @@ type Endpoint struct {
 	quicConf  *quic.Config
 	windows   *budget
 	tcp       tcpLanes
+	tunnels   *tunnels // nil without TCP
 	carried   carried
 	copies    copies
 	door      door
 	streams   map[StreamKind]func(context.Context, *Stream)
 	packets   map[PacketKind]func(p []byte, from net.Addr, at time.Time)
+
+	tunnelTransport *quic.Transport // over tunnels
 
 	ctx    context.Context // ends when Run's does; bounds every connection
 	cancel context.CancelFunc
@@ -174,6 +177,12 @@ func New(cfg Config) (*Endpoint, error) {
 		EnableDatagrams:                true, // for Stream.Payload
 		// InitialPacketSize stays 0: larger values make the pacer spin in virtual time.
 	}
+	if cfg.Listener != nil || cfg.DialTCP != nil {
+		e.tunnels = newTunnels(cfg.Conn.LocalAddr())
+		e.tunnelTransport = e.transportOn(e.tunnels)
+		e.tunnelTransport.ConnContext = e.arrive
+		e.packets[PacketTry] = e.tried
+	}
 	return e, nil
 }
 
@@ -203,13 +212,24 @@ func (e *Endpoint) Run(ctx context.Context) error {
 	}
 	listener, err := e.transport.Listen(serverTLS(e.cfg.Credentials, e.cfg.Refused), e.quicConf)
 	if err != nil {
-		e.shutdown(nil)
+		e.shutdown()
 		return fmt.Errorf("listen on %v: %w", e.Addr(), err)
 	}
+	listeners := []*quic.Listener{listener}
 	defer context.AfterFunc(ctx, e.cancel)()
-	e.start(e.readPackets)
+	e.start(func() { e.readPackets(e.transport) })
+	if e.tunnels != nil {
+		inside, err := e.tunnelTransport.Listen(serverTLS(e.cfg.Credentials, e.cfg.Refused), e.quicConf)
+		if err != nil {
+			e.shutdown(listener)
+			return fmt.Errorf("listen for what comes in tunnels: %w", err)
+		}
+		listeners = append(listeners, inside)
+		e.start(func() { e.readPackets(e.tunnelTransport) })
+		e.start(func() { e.acceptConns(inside, true) })
+	}
 	broken := make(chan error, 1)
-	e.start(func() { broken <- e.acceptConns(listener) })
+	e.start(func() { broken <- e.acceptConns(listener, false) })
 	if l := e.cfg.Listener; l != nil {
 		e.start(func() { e.listenTCP(l) })
 		context.AfterFunc(e.ctx, func() { l.Close() })
@@ -224,7 +244,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 		<-e.ctx.Done()
 		err = nil
 	}
-	e.shutdown(listener)
+	e.shutdown(listeners...)
 	if err != nil {
 		return fmt.Errorf("socket %v has failed: %w", e.Addr(), err)
 	}
@@ -240,12 +260,12 @@ func (e *Endpoint) Close() {
 	e.mu.Unlock()
 	e.cancel()
 	if !ran {
-		e.shutdown(nil)
+		e.shutdown()
 	}
 }
 
 // shutdown closes connections before the socket, so that peers are told.
-func (e *Endpoint) shutdown(l *quic.Listener) {
+func (e *Endpoint) shutdown(listeners ...*quic.Listener) {
 	e.cancel()
 	e.mu.Lock()
 	e.closed = true
@@ -253,7 +273,7 @@ func (e *Endpoint) shutdown(l *quic.Listener) {
 	if e.cfg.Listener != nil {
 		e.cfg.Listener.Close()
 	}
-	if l != nil {
+	for _, l := range listeners {
 		l.Close() // first: handlers may take their time to end, and nobody should wait in vain for that
 		// Connections whose handshake was completed after acceptConns had ended.
 		// Without a word from us their peers would open streams on them until they time out.
@@ -266,6 +286,10 @@ func (e *Endpoint) shutdown(l *quic.Listener) {
 		}
 	}
 	e.tasks.Wait() // each connection's goroutine closes it when e.ctx ends
+	if e.tunnels != nil {
+		e.tunnelTransport.Close()
+		e.tunnels.Close()
+	}
 	e.transport.Close()
 	e.cfg.Conn.Close()
 }

@@ -39,7 +39,7 @@ func (c *cluster) join(t testing.TB, host string, addr net.Addr, conf *tls.Confi
 	defer conn.Close()
 	tr := &quic.Transport{Conn: conn}
 	defer tr.Close()
-	s, closeConn, err := lane.Join(t.Context(), tr, addr, conf)
+	s, closeConn, err := lane.Join(t.Context(), tr, addr, conf, nil)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type link struct {
 	peer   Peer            // Addr is where it was when they met
 	lane   int             // accepted ones above 0 are all 1: their number is the dialer's own business
 	dialed bool
+	inside bool      // in a tunnel
 	made   time.Time // when its handshake was through
 	use    use
 }

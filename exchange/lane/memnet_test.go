@@ -28,7 +28,14 @@ const memBuffer = 64 << 10
 func (n *memNet) join(cfg *lane.Config) {
 	a := cfg.Conn.LocalAddr().(*net.UDPAddr)
 	cfg.Listener = n.listen(&net.TCPAddr{IP: a.IP, Port: a.Port})
-	cfg.DialTCP = n.dial
+	cfg.DialTCP = n.from(a.IP)
+}
+
+// from is the DialTCP of a host at ip.
+func (n *memNet) from(ip net.IP) func(context.Context, net.Addr, string) (net.Conn, error) {
+	return func(ctx context.Context, a net.Addr, _ string) (net.Conn, error) {
+		return n.dial(ctx, &net.TCPAddr{IP: ip, Port: 40000 + n.made()}, a)
+	}
 }
 
 func (n *memNet) listen(a net.Addr) net.Listener {
@@ -42,7 +49,7 @@ func (n *memNet) listen(a net.Addr) net.Listener {
 	return l
 }
 
-func (n *memNet) dial(ctx context.Context, a net.Addr, _ string) (net.Conn, error) {
+func (n *memNet) dial(ctx context.Context, from *net.TCPAddr, a net.Addr) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[a.String()]
 	n.mu.Unlock()
@@ -50,7 +57,6 @@ func (n *memNet) dial(ctx context.Context, a net.Addr, _ string) (net.Conn, erro
 		return nil, syscall.ECONNREFUSED
 	}
 	up, down := newMemPipe(), newMemPipe()
-	from := &net.TCPAddr{IP: net.IPv4(10, 9, 9, 9), Port: 4000}
 	here, there := &memConn{in: down, out: up, local: from, remote: a}, &memConn{in: up, out: down, local: a, remote: from}
 	select {
 	case l.queue <- there:

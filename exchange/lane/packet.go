@@ -3,7 +3,10 @@ package lane
 import (
 	"fmt"
 	"net"
+	"slices"
 	"time"
+
+	"github.com/quic-go/quic-go"
 )
 
 // PacketKind is the first byte of a datagram that is not QUIC. Its two highest
@@ -14,6 +17,7 @@ type PacketKind byte
 const (
 	PacketGossip PacketKind = 0x01
 	PacketProbe  PacketKind = 0x02
+	PacketTry    PacketKind = 0x03 // whether UDP gets through
 )
 
 // MaxPacket is the most bytes that a datagram carries beside its kind: what memberlist
@@ -31,7 +35,8 @@ func (e *Endpoint) HandlePackets(k PacketKind, h func(p []byte, from net.Addr, a
 }
 
 // SendPacket sends one datagram of kind k; b excludes the kind byte and is at most
-// [MaxPacket] bytes. It may be lost. The error says that it was not sent at all.
+// [MaxPacket] bytes. It may be lost. The error says that it was not sent at all. To a host that UDP does not reach it
+// goes through the tunnel.
 func (e *Endpoint) SendPacket(k PacketKind, b []byte, to net.Addr) error {
 	if k&quicBits != 0 {
 		return fmt.Errorf("packet of kind %#02x to %v: its two highest bits must be 0", byte(k), to)
@@ -39,20 +44,28 @@ func (e *Endpoint) SendPacket(k PacketKind, b []byte, to net.Addr) error {
 	if len(b) > MaxPacket {
 		return fmt.Errorf("packet of %d bytes to %v: want at most %d", len(b), to, MaxPacket)
 	}
-	p := make([]byte, 1+len(b))
-	p[0] = byte(k)
-	copy(p[1:], b)
-	_, err := e.transport.WriteTo(p, to)
+	if t := e.tunnels.instead(to); t != nil {
+		t.send(slices.Concat([]byte{byte(k)}, b))
+		return nil
+	}
+	return e.writeUDP(k, b, to)
+}
+
+func (e *Endpoint) writeUDP(k PacketKind, b []byte, to net.Addr) error {
+	_, err := e.transport.WriteTo(slices.Concat([]byte{byte(k)}, b), to)
 	return err
 }
 
-// readPackets serves datagrams until the endpoint ends or its socket does.
-func (e *Endpoint) readPackets() {
+// readPackets serves datagrams that come over t until the endpoint ends or its socket does.
+func (e *Endpoint) readPackets(t *quic.Transport) {
 	buf := make([]byte, 2048) // more than quic-go reads of one datagram
 	for {
-		n, from, err := e.transport.ReadNonQUICPacket(e.ctx, buf)
+		n, from, err := t.ReadNonQUICPacket(e.ctx, buf)
 		if err != nil {
 			return
+		}
+		if t == e.tunnelTransport && n > 0 && PacketKind(buf[0]) == PacketTry {
+			continue // says nothing of UDP
 		}
 		e.packet(buf[:n], from, time.Now())
 	}

@@ -16,8 +16,8 @@ const joinTimeout = 30 * time.Second
 var errTooMany = errors.New("too many connections of this member")
 
 // acceptConns serves incoming connections until the endpoint ends, or the socket fails,
-// which is its error.
-func (e *Endpoint) acceptConns(l *quic.Listener) error {
+// which is its error. inside says that they come in tunnels.
+func (e *Endpoint) acceptConns(l *quic.Listener, inside bool) error {
 	for {
 		conn, err := l.Accept(e.ctx)
 		if e.ctx.Err() != nil {
@@ -30,14 +30,14 @@ func (e *Endpoint) acceptConns(l *quic.Listener) error {
 			return err
 		}
 		e.door.pass(conn)
-		if !e.start(func() { e.serveIncoming(conn) }) {
+		if !e.start(func() { e.serveIncoming(conn, inside) }) {
 			conn.CloseWithError(codeClosed, "closing")
 			return nil
 		}
 	}
 }
 
-func (e *Endpoint) serveIncoming(conn *quic.Conn) {
+func (e *Endpoint) serveIncoming(conn *quic.Conn, inside bool) {
 	proto := conn.ConnectionState().TLS.NegotiatedProtocol
 	if proto == protoJoin {
 		e.serveJoin(conn)
@@ -48,6 +48,7 @@ func (e *Endpoint) serveIncoming(conn *quic.Conn) {
 		lane = 1
 	}
 	l := newLink(conn, lane, false) // its name was verified during the handshake
+	l.inside = inside
 	if l.peer.Name == e.self {
 		conn.CloseWithError(codeClosed, "that is this host's own name") // the dialing end knows as well
 		return

@@ -479,7 +479,7 @@ func TestTCPDoor(t *testing.T) {
 		at := b.Addr().(*net.UDPAddr)
 		var mute []net.Conn
 		for range 1100 {
-			conn, err := n.dial(t.Context(), &net.TCPAddr{IP: at.IP, Port: at.Port}, "")
+			conn, err := n.from(net.IPv4(10, 9, 9, 9))(t.Context(), &net.TCPAddr{IP: at.IP, Port: at.Port}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -53,6 +53,7 @@ type tcpConn struct {
 	kind   string // the congestion control that was asked for
 	ctx    context.Context
 	cancel context.CancelFunc // ends the connection
+	keep   func() bool        // has raw outlive ctx
 
 	ready chan *TCPStream // the answer to whoever takes it out of the pool
 
@@ -78,7 +79,7 @@ func (e *Endpoint) newTCPConn(raw net.Conn, conf *tls.Config, dialed bool) *tcpC
 	}
 	c.rw = c.tls
 	c.ctx, c.cancel = context.WithCancel(e.ctx)
-	context.AfterFunc(c.ctx, func() { raw.Close() })
+	c.keep = context.AfterFunc(c.ctx, func() { raw.Close() })
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,6 +58,9 @@ func tcpServerTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
 	top := baseTLS(c)
 	top.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		from := hello.Conn.RemoteAddr()
+		if slices.Contains(hello.SupportedProtos, protoTunnel) {
+			return tunnelTLS(c, from, refused), nil
+		}
 		conf := baseTLS(c)
 		conf.NextProtos, conf.DynamicRecordSizingDisabled = []string{protoTCP}, true
 		conf.ClientAuth = tls.RequestClientCert // as in serverTLS
@@ -78,7 +82,12 @@ func tcpServerTLS(c Credentials, refused func(net.Addr, error)) *tls.Config {
 // serveTCP serves one incoming connection, a stream at a time.
 func (e *Endpoint) serveTCP(raw net.Conn, conf *tls.Config, v *visitor) {
 	c := e.newTCPConn(raw, conf, false)
-	defer c.close()
+	handed := false
+	defer func() {
+		if !handed {
+			c.close()
+		}
+	}()
 	err := c.handshake(e.ctx)
 	e.door.gone(v)
 	// That our own check has refused the peer, tcpServerTLS says; that the peer has refused
@@ -88,6 +97,12 @@ func (e *Endpoint) serveTCP(raw net.Conn, conf *tls.Config, v *visitor) {
 		e.cfg.Refused(v.from, fmt.Errorf("%w: %w", errDialerRefused, err))
 	}
 	if err != nil || c.peer.Name == e.self {
+		return
+	}
+	if c.tls.ConnectionState().NegotiatedProtocol == protoTunnel {
+		err := e.takeTunnel(c)
+		handed = err == nil
+		e.log.Debug("tunnel", "peer", c.peer.Name, "addr", c.peer.Addr, "err", err)
 		return
 	}
 	if !e.tcp.add(c) {

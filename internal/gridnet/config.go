@@ -118,6 +118,8 @@ type Link struct {
 	// Loss is the share of packets, 0 … 1, that are lost independently of each other
 	// after they crossed the bottleneck: they cost capacity.
 	Loss float64
+	// BlockUDP loses every packet of UDP, as some firewalls do; other protocols, from wires, pass.
+	BlockUDP bool
 	// Queue is how many packets wait before the bottleneck, not counting the one
 	// in transmission; and as many for each flow under FlowRate. Zero means one
 	// bandwidth-delay product (sustained rate × 2 Latency) of full packets, at least 64.

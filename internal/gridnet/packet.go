@@ -48,6 +48,14 @@ func (p *packet) head() byte {
 	return p.data[0]
 }
 
+// udp reports whether p is one of UDP: every socket's is, a wire's says so, and cross traffic is none.
+func (p *packet) udp() bool {
+	if p.sender != nil {
+		return true
+	}
+	return p.source == nil && p.held >= minIPv4 && p.data[9] == protoUDP
+}
+
 // An endpoint is an IPv4 address and port as one ordered number.
 type endpoint uint64
 

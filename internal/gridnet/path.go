@@ -183,6 +183,10 @@ func (w *world) leaveBottleneck(p *packet) {
 		w.drop(p, q.traffic(p), LinkCut)
 		return
 	}
+	if q.link.BlockUDP && p.udp() {
+		w.drop(p, q.traffic(p), UDPBlocked)
+		return
+	}
 	if q.link.Loss > 0 && q.loss.Float64() < q.link.Loss {
 		w.drop(p, q.traffic(p), Lost)
 		return

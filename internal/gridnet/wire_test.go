@@ -267,3 +267,38 @@ func TestWireTraceIsExact(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockUDP: a link that blocks UDP loses that of sockets and of wires, and lets a wire's TCP pass.
+func TestBlockUDP(t *testing.T) {
+	link := gridnet.Link{Latency: time.Millisecond, BlockUDP: true}
+	gridtest.Run(t, gridtest.Pair(link), func(t *testing.T, n *gridnet.Network) {
+		e := emulatedEnds(t, n)
+		e.send(0, 1, 500)
+		time.Sleep(time.Second)
+		if got := e.arrived(); len(got) != 0 {
+			t.Errorf("a socket's packet arrived: %v", got)
+		}
+	})
+	gridtest.Run(t, gridtest.Pair(link), func(t *testing.T, n *gridnet.Network) {
+		a, b := attach(t, n, "a"), attach(t, n, "b")
+		for _, proto := range []byte{17, 6} {
+			p := gridnet.IPv4(addrPort(t, n, "a0", 4000), addrPort(t, n, "b0", 4000), 500)
+			p[9] = proto
+			if err := a.Write(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		buf := make([]byte, gridnet.MTU)
+		if k, ok := b.TryRead(buf); !ok || k != 500 || buf[9] != 6 {
+			t.Errorf("read %d bytes, %v, of protocol %d; want the packet of TCP", k, ok, buf[9])
+		}
+		if _, ok := b.TryRead(buf); ok {
+			t.Error("UDP arrived as well")
+		}
+		st := n.Stats()
+		if l, _ := st.Link("a", "b"); l.Dropped[gridnet.UDPBlocked].Packets != 1 || l.Delivered.Packets != 1 {
+			t.Errorf("counters %+v", l)
+		}
+	})
+}
