@@ -93,7 +93,7 @@ func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostF
 	case errors.Is(err, context.Canceled):
 		return nil, context.Canceled
 	case unanswered(err):
-		return nil, fmt.Errorf("%w: no agent answers there; does one run (gridagent status), is its UDP port the one given, and does every firewall between let UDP pass?", err)
+		return nil, fmt.Errorf("%w: no agent answers there; does one run (gridagent status), is its port the one given, and does every firewall between let UDP pass, or at least TCP?", err)
 	case err != nil:
 		return nil, err
 	}

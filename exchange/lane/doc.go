@@ -33,6 +33,9 @@
 // Two members that cannot reach each other have streams by way of a third one ([Endpoint.OpenVia], via.go), which splices two of
 // its own and can neither read nor change what passes: TLS runs inside, from end to end.
 //
+// Where UDP does not get through, datagrams and lane 0 go inside a TCP connection, a tunnel (tunnel.go), that is made when UDP is not
+// answered (reach.go) and left when it is again (tryudp.go).
+//
 // Packets of short words that somebody waits for are sent twice over ways that lose some ([Endpoint.Twice], twice.go).
 //
 // A socket of the kernel's is read and written past the runtime's entry for calls that may block (udp.go): that entry costs a host
