@@ -38,7 +38,13 @@ func newCluster(t *testing.T, what, file string) *cluster {
 // newClusterWith is newCluster where set may give a node another label and flags.
 func newClusterWith(t *testing.T, what, file string, set func(*node)) *cluster {
 	t.Helper()
-	c := &cluster{lab: up(t, what, file), file: file}
+	return newClusterIn(t, up(t, what, file), file, set)
+}
+
+// newClusterIn is newClusterWith in a lab that is up.
+func newClusterIn(t *testing.T, l *lab, file string, set func(*node)) *cluster {
+	t.Helper()
+	c := &cluster{lab: l, file: file}
 	dir := t.TempDir()
 	for _, h := range c.hosts {
 		// The log is shown where a test fails, and then every measurement matters.
