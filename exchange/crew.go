@@ -106,7 +106,7 @@ func (x *run) staff(p *peer, n int) {
 	switch {
 	case p.lanes == 0 && n == 1:
 		to = 1
-		if p.pacer != nil && p.path.Loss > leastLoss && x.eng.cfg.Lanes == nil {
+		if p.pacer != nil && p.path.Lossy() && x.eng.cfg.Lanes == nil {
 			p.spare = true
 			m, delay := x.meter(p, 1), spareTrips*p.path.RTT+p.pacer.slot(handshakeBytes, time.Now())
 			x.writers.Go(func() { x.lane(p, 1, delay, m) })

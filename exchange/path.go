@@ -55,6 +55,9 @@ func (p Path) known() bool {
 	return p.RTT > 0 && p.Rate > 0 && !math.IsInf(float64(p.Rate), 0) && !math.IsNaN(float64(p.Capacity))
 }
 
+// Lossy reports whether losses may hold what goes over p, so that a pair of hosts has a spare lane beside the first.
+func (p Path) Lossy() bool { return p.Loss > leastLoss }
+
 // capacity returns what many flows get, at least what one does.
 func (p Path) capacity() netmap.BytesPerSec { return max(p.Capacity, p.Rate) }
 

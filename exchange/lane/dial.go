@@ -36,6 +36,20 @@ func (e *Endpoint) OpenAddr(ctx context.Context, addr net.Addr, k StreamKind) (*
 	return e.openAt(ctx, target{addr: addr}, k)
 }
 
+// Connect makes sure that there is a connection to the member called name on the given lane, as [Endpoint.Open] does, and opens no stream.
+func (e *Endpoint) Connect(ctx context.Context, name string, lane int) error {
+	_, err := e.connect(ctx, target{name: name, lane: lane})
+	return err
+}
+
+// Keep reports whether there is such a connection, and has it stay as if a stream had just been open.
+func (e *Endpoint) Keep(name string, lane int) bool {
+	e.mu.Lock()
+	l := e.links.find(target{name: name, lane: lane})
+	e.mu.Unlock()
+	return l != nil && e.reserve(l)
+}
+
 func (t target) String() string {
 	if t.name != "" {
 		return t.name

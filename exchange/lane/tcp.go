@@ -94,6 +94,22 @@ func (e *Endpoint) OpenTCP(ctx context.Context, name, congestion string, k Strea
 	return s, nil
 }
 
+// ReadyTCP makes sure that a connection rests on which OpenTCP would open a stream at once.
+func (e *Endpoint) ReadyTCP(ctx context.Context, name, congestion string) error {
+	if e.tcp.rests(name, congestion) {
+		return nil
+	}
+	c, err := e.dialTCP(ctx, name, congestion)
+	if err != nil {
+		return fmt.Errorf("connect to %s over TCP: %w", name, err)
+	}
+	if !e.start(func() { e.serveDialed(c, e.tcp.wait(c)) }) {
+		c.close()
+		return net.ErrClosed
+	}
+	return nil
+}
+
 func (e *Endpoint) dialTCP(ctx context.Context, name, congestion string) (*tcpConn, error) {
 	switch {
 	case e.cfg.DialTCP == nil:

@@ -44,6 +44,13 @@ func (t *tcpLanes) take(name, congestion string) *TCPStream {
 	}
 }
 
+// rests reports whether a connection to name rests.
+func (t *tcpLanes) rests(name, congestion string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.resting[name], func(c *tcpConn) bool { return c.kind == congestion })
+}
+
 // wait keeps c in the pool until it is taken, and returns its next stream. It returns nil if
 // the connection has ended, has been idle for too long, or has no place there.
 func (t *tcpLanes) wait(c *tcpConn) *TCPStream {

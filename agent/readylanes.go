@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gridagent/gridagent/internal/beat"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+const (
+	// readyEvery is how often the lanes are looked through that are to be there before an exchange wants them: more often than a connection
+	// without streams is closed.
+	readyEvery = time.Minute
+	// readyBytes is about what the two ends of a connection send for its handshake in all, and readyShare the part of a link that handshakes may take.
+	readyBytes = 8 << 10
+	readyShare = 0.05
+	// pingBytes is what a connection without streams costs each pingEvery, in one direction, headers counted, and pingShare the part of a link that these may take.
+	pingBytes = 130
+	pingEvery = 25 * time.Second
+	pingShare = 0.005
+	// readyTime bounds a dial.
+	readyTime = 10 * time.Second
+)
+
+// readyLanes has the lanes to hosts of other sites dialed before an exchange wants them, until ctx ends: each such host's lane 0, and over a way that loses packets the spare one beside it, or
+// a TCP lane. These are what an allgather of all hosts uses, in which each pair of hosts of two sites carries its part. Over a way with losses a hundred handshakes at once, beside the data, cost a first operation as much as the data do.
+// Links that are too slow for the pings of all pairs have no lanes made ready.
+func (a *Agent) readyLanes(ctx context.Context) {
+	b := beat.Of(a.name)
+	for {
+		select {
+		case <-time.After(b.Next(time.Now(), readyEvery)):
+		case <-ctx.Done():
+			return
+		}
+		a.makeReady(ctx)
+	}
+}
+
+// makeReady looks through the lanes once, and dials those that are missing, unless exchanges need the links.
+func (a *Agent) makeReady(ctx context.Context) {
+	sites, live := a.sites(), a.alive()
+	at := make(map[string]int) // how many hosts
+	for _, h := range live {
+		at[sites[h]]++
+	}
+	own := slices.Index(live, a.name)
+	for _, host := range slices.Concat(live[own:], live[:own]) { // not all hosts of a site dial the same one
+		if sites[host] == sites[a.name] {
+			continue
+		}
+		c, _ := a.lanes.choice(host)
+		e, _ := a.believedEstimate(a.name, host)
+		w := readyOver(a.lossesTo(host).fill(e), at[sites[a.name]], at[sites[host]])
+		for lane := range w.lanes {
+			if a.endpoint.Keep(host, lane) {
+				continue
+			}
+			if ctx.Err() != nil || a.groups.Busy() {
+				return
+			}
+			short, cancel := context.WithTimeout(ctx, readyTime)
+			var err error
+			if c.kind == LaneTCP && lane > 0 {
+				err = a.endpoint.ReadyTCP(short, host, c.congestion)
+			} else {
+				err = a.endpoint.Connect(short, host, lane)
+			}
+			cancel()
+			if err != nil {
+				a.log.Debug("no lane is made ready", "peer", host, "lane", lane, "kind", c.kind, "err", err)
+			}
+			select {
+			case <-time.After(w.pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// A readiness is what is to be ready of the way to a host.
+type readiness struct {
+	lanes int           // those from 0 on
+	pause time.Duration // after a handshake
+}
+
+// readyOver says what is to be ready over a path of which e is known, between sites of so many hosts: nothing where too little is known, or the link is too slow.
+func readyOver(e netmap.Estimate, here, there int) (w readiness) {
+	p := PathOf(e)
+	if p.RTT == 0 {
+		return readiness{}
+	}
+	rate := float64(max(p.Rate, p.Capacity))
+	w.lanes = 1
+	if p.Lossy() {
+		w.lanes = 2
+	}
+	if pings := float64(here*there*w.lanes) * pingBytes / pingEvery.Seconds(); pings > pingShare*rate {
+		return readiness{}
+	}
+	w.pause = time.Duration(readyBytes * float64(here) / (readyShare * rate) * float64(time.Second))
+	return w
+}
