@@ -14,6 +14,9 @@ import (
 // operations of theirs work. The way broke just now, when connections seem to be there, or long ago. Jobs hash to
 // different directories.
 func TestFormsOverBroken(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("five minutes of four agents: scripts/test runs it without the race detector, which has broken ways in TestBreaksUnderGroup")
+	}
 	gridtest.Run(t, gridtest.Config{Grid: gridtest.Sites(t, "2Mbps", "20ms", 1, 2, 1), Seed: 19}, func(c *gridtest.Cluster) {
 		ranks := []int{1, 0, 3, 2} // rank 0, and so the coordinator, is in site b; c's host cannot reach it
 		c.Series("before", ranks, 2, time.Second, barrier)
