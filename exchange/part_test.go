@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 )
 
 // TestSplitAgrees checks what the parts of one plan must say of each other.
@@ -65,6 +66,9 @@ func TestSplitAgrees(t *testing.T) {
 }
 
 func TestPartRoundTrip(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by six")
+	}
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		p := randomPlan(rng, 64)

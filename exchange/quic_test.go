@@ -256,6 +256,9 @@ func TestCutThrough(t *testing.T) {
 // and 2, with the leaders of the sites exchanging the sites' blocks, and compares with
 // the least time that the inflow of a site can take.
 func TestQUICThreeSites(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("20 hosts: scripts/test runs it without the race detector, which has five in TestQUICRing")
+	}
 	cfg := gridtest.ThreeSites()
 	overGridnet(t, cfg, 1, func(t *testing.T, n *gridnet.Network, g *quicGrid) {
 		members := make(map[int][]int)

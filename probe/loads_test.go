@@ -54,6 +54,9 @@ func (ts *tellers) pass(d time.Duration, rate func(now time.Time) float64, tell 
 // What arrives over a full link that falls is read within some seconds and 12 %, whoever of the hosts it arrives at. As long as the
 // link stays, wobbles by 20 %, or is not full, there is no news.
 func TestArrivals(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		full := 125e3 * (0.8 + 10*rng.Float64()) // 0.8 … 10.8 Mbit/s

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 )
 
 // sever loses what is written from now on, on the streams that are open between two hosts, in the given direction. Their connection
@@ -36,6 +38,9 @@ func (deadConn) Temporary() bool { return true }
 // operations, while further ones can be opened. The group goes on, with the right results.
 func TestSessionMoves(t *testing.T) {
 	for seed := range uint64(60) {
+		if gridtest.Race && seed >= 15 {
+			break // these are enough, at five times the CPU time
+		}
 		synctest.Test(t, func(t *testing.T) {
 			f, stop := newFabric(t, "a", "b", "c")
 			defer stop()

@@ -25,6 +25,9 @@ func realTime(t testing.TB, cfg gridnet.Config) *gridnet.Network {
 
 // In real time the rates hold as well. The bands are wide downwards: the machine is not ours alone.
 func TestRealTimeGoodput(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("with the race detector 20 Mbit/s are more than a busy machine does in real time")
+	}
 	if testing.Short() {
 		t.Skip("takes 2 s of wall time")
 	}

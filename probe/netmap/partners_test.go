@@ -82,6 +82,9 @@ func TestPartnersComeAndGo(t *testing.T) {
 // TestFarPartnersAreSpread: partners elsewhere are of two sites, mostly, but the only host of a small site is not the partner of
 // everybody: each partner is a connection, and gets all news of those whose partner it is. And of large sites not all hosts tell at once.
 func TestFarPartnersAreSpread(t *testing.T) {
+	if raceDetector {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for _, tt := range []struct {
 		sizes []int // of sites; the last one's hosts are looked at, those of the first choose
 		apart float64

@@ -298,6 +298,9 @@ func cpuTime() time.Duration {
 // What keeping the map alike costs a host hardly depends on the number of hosts. Bytes are
 // those of messages; each round adds some 250 bytes of packets and acknowledgements.
 func TestSyncStaysFlat(t *testing.T) {
+	if raceDetector {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for _, tt := range []struct {
 		hosts, sites int
 		span         time.Duration

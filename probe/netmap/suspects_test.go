@@ -97,6 +97,9 @@ func TestLiarIsNamedAndBounded(t *testing.T) {
 // Honest hosts are not suspected: not with noise, nor while half of them have not yet seen
 // that a link changed, nor with old reports.
 func TestHonestHostsAreNotSuspected(t *testing.T) {
+	if raceDetector {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		sites := 2 + rng.IntN(3)

@@ -442,6 +442,9 @@ func FuzzParseBatch(f *testing.F) {
 
 // A batch comes back as it was, and no prefix of it is taken for a shorter one.
 func TestBatchRoundTrip(t *testing.T) {
+	if raceDetector {
+		t.Skip("arithmetic: run without the race detector, which multiplies its CPU time by ten")
+	}
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		b := &batch{reporter: "reporter", version: versionAt(t0)}
