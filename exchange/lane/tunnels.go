@@ -81,8 +81,8 @@ func (ts *tunnels) add(t *tunnel, r *bufio.Reader, ended func(t *tunnel, why err
 		return false
 	case t.member == "" && (strangers >= maxStrangers || alike >= maxStrangersFrom):
 		return false
-	case t.member == "" && slices.ContainsFunc(old, func(o *tunnel) bool { return o.member != "" }):
-		return false
+	case slices.ContainsFunc(old, func(o *tunnel) bool { return o.member != "" && o.member != t.member }):
+		return false // another's address
 	}
 	if len(old) >= maxTunnels {
 		old[0].close() // whoever reads it removes it
