@@ -103,6 +103,7 @@ func (a *Agent) mapMetrics(now time.Time) []metric {
 	sent, received := a.mapSync.Bytes()
 	out := []metric{
 		counted("members", "Hosts that this one knows, by state.", "state", members),
+		one("tunnels", "gauge", "TCP connections that carry datagrams, as UDP does not reach a host.", a.endpoint.Tunnels()),
 		{"map_pairs", "gauge", "Ordered pairs of live hosts, by how their bandwidth is known. In large grids most are predicted by design.", []metricSample{
 			{[]string{"known", "measured"}, float64(measured)}, {[]string{"known", "predicted"}, float64(predicted)},
 			{[]string{"known", "no"}, float64(total - measured - predicted)}}},

@@ -28,7 +28,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	r := &runFlags{
 		level:  choiceFlag(cmd, "log-level", "", "least level that is logged", "info", "debug", "warn", "error"),
 		format: choiceFlag(cmd, "log-format", "", "how log lines look, on standard error", "text", "json"),
-		lane:   choiceFlag(cmd, "lane", "", "over what the data of exchanges go: quic, TLS over tcp, or what suits each host; with quic no TCP port is open", agent.LaneModes()...),
+		lane:   choiceFlag(cmd, "lane", "", "over what the data of exchanges go: quic, TLS over tcp, or what suits each host; with quic no TCP port is open, and UDP must get through", agent.LaneModes()...),
 	}
 	cmd.Flags().StringVar(&r.spool, "spool", "", "folder for payloads handed over as files, best on a memory file system (default DIR/spool)")
 	cmd.Flags().DurationVar(&r.probeInterval, "probe-interval", time.Minute, "pause between two measurements of the same pair of hosts")

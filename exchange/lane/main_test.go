@@ -28,6 +28,3 @@ func (e *Endpoint) Links() int {
 	defer e.mu.Unlock()
 	return len(e.links.order)
 }
-
-// Tunnels returns the number of tunnels.
-func (e *Endpoint) Tunnels() int { return int(e.tunnels.some.Load()) }

@@ -36,6 +36,14 @@ func (e *Endpoint) Tunnelled(name string) bool {
 	return ok && e.tunnels.instead(addr) != nil
 }
 
+// Tunnels returns how many TCP connections carry datagrams now.
+func (e *Endpoint) Tunnels() int {
+	if e.tunnels == nil {
+		return 0
+	}
+	return int(e.tunnels.some.Load())
+}
+
 // A reached is a connection that was dialed, and whether it is inside a tunnel.
 type reached struct {
 	conn   *quic.Conn
