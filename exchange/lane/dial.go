@@ -193,7 +193,7 @@ func (e *Endpoint) dialLane(ctx context.Context, t target) (r reached, done func
 		r, err = e.reach(ctx, t.addr)
 		return r, done, err
 	}
-	if e.tunnels.instead(t.addr) != nil {
+	if e.instead(t.addr) != nil {
 		return r, done, ErrUDPBlocked
 	}
 	tr, closeSocket, err := e.socketFor(t.lane)

@@ -44,7 +44,7 @@ func (e *Endpoint) SendPacket(k PacketKind, b []byte, to net.Addr) error {
 	if len(b) > MaxPacket {
 		return fmt.Errorf("packet of %d bytes to %v: want at most %d", len(b), to, MaxPacket)
 	}
-	if t := e.tunnels.instead(to); t != nil {
+	if t := e.instead(to); t != nil {
 		t.send(slices.Concat([]byte{byte(k)}, b))
 		return nil
 	}

@@ -33,7 +33,24 @@ func (e *Endpoint) Tunnelled(name string) bool {
 		return false
 	}
 	addr, ok := e.cfg.Resolve(name)
-	return ok && e.tunnels.instead(addr) != nil
+	return ok && e.instead(addr) != nil
+}
+
+// instead returns the tunnel that carries what is for addr in place of UDP, or nil. A member behind a translator has dialed its own from another address than
+// that at which it is reached: it is known by its name.
+func (e *Endpoint) instead(addr net.Addr) *tunnel {
+	if e.tunnels == nil || e.tunnels.some.Load() == 0 {
+		return nil
+	}
+	if t := e.tunnels.instead(addr); t != nil {
+		return t
+	}
+	for _, t := range e.tunnels.members() {
+		if at, ok := e.cfg.Resolve(t.member); ok && sameAddr(at, addr) {
+			return t
+		}
+	}
+	return nil
 }
 
 // Tunnels returns how many TCP connections carry datagrams now.
@@ -61,8 +78,8 @@ func (e *Endpoint) reach(ctx context.Context, addr net.Addr) (reached, error) {
 	inside := func(ctx context.Context) (*quic.Conn, error) {
 		return e.tunnelTransport.Dial(ctx, addr, conf, e.quicConf)
 	}
-	if e.tunnels.instead(addr) != nil {
-		conn, err := inside(ctx)
+	if t := e.instead(addr); t != nil {
+		conn, err := e.tunnelTransport.Dial(ctx, net.UDPAddrFromAddrPort(t.addr), conf, e.quicConf)
 		return reached{conn, true}, err
 	}
 	wait := tunnelAfter

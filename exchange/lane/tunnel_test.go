@@ -278,3 +278,27 @@ func TestDoubt(t *testing.T) {
 		}
 	})
 }
+
+// TestTunnelTranslated: a host that dials from another address than it is reached at gets datagrams and streams in the tunnel that it has dialed.
+func TestTunnelTranslated(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		n := new(memNet)
+		c.block(t, true)
+		var atA chan string
+		from := n.from(net.IPv4(10, 9, 9, 9))
+		a := startTCP(c, n, "a0", func(e *node) { atA = e.heard(lane.PacketGossip) }, func(cfg *lane.Config) { cfg.DialTCP = from })
+		b := startTCP(c, n, "b0", nil)
+		a.mustTalk(t, "b0", 0)
+		if !b.Tunnelled("a0") {
+			t.Error("b does not know that a is in a tunnel")
+		}
+		b.SendPacket(lane.PacketGossip, []byte("hello"), a.Addr())
+		b.mustTalk(t, "a0", 0)
+		time.Sleep(time.Second)
+		if len(atA) != 1 || n.made() != 1 {
+			t.Errorf("%d datagrams, %d connections, want one of each", len(atA), n.made())
+		}
+		a.stop()
+		b.stop()
+	})
+}

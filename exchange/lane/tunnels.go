@@ -156,6 +156,22 @@ func (ts *tunnels) instead(a net.Addr) *tunnel {
 	return nil
 }
 
+// members returns the newest tunnel of each member that has one in use.
+func (ts *tunnels) members() []*tunnel {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var out []*tunnel
+	for _, to := range ts.to {
+		for _, t := range slices.Backward(to) {
+			if t.member != "" && !t.over.Load() {
+				out = append(out, t)
+				break
+			}
+		}
+	}
+	return out
+}
+
 // doubt notes that UDP to a is doubted. It returns false if that was so just before.
 func (ts *tunnels) doubt(a net.Addr, now time.Time) bool {
 	ap, ok := addrPort(a)
