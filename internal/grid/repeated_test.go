@@ -61,7 +61,8 @@ func TestRepeated(t *testing.T) {
 			if again := min(took[1], took[2], took[4]); again > took[0]-oneWay {
 				c.T.Errorf("%s: took %v the first time and %v again, want less by a one-way delay at least", tc.name, took[0], again)
 			}
-			if rest := took[late-1] - lateBy; rest > took[0] {
+			// Either varies by more than a one-way delay: 0.06 to 0.43 s, and 0.38 to 0.61 the first time, in 32 runs of the allgather.
+			if rest := took[late-1] - lateBy; rest > took[0]+oneWay {
 				c.T.Errorf("%s: took %v after the last rank's call, and %v the first time", tc.name, rest, took[0])
 			}
 		}
