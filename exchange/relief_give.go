@@ -56,26 +56,26 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Durat
 	}
 	hosts = slices.Compact(slices.Sorted(slices.Values(hosts)))
 	for turn := 0; turn < min(len(hosts), turns) && len(lots) > 0 && given < bytes; turn++ {
-		taken := make([][]frame, len(hosts))
+		taken, offered := make([][]frame, len(hosts)), make([][]frame, len(hosts))
 		var offers sync.WaitGroup
 		for i, h := range hosts {
-			var say []frame
 			for _, l := range lots {
 				// What goes to one host comes from one, whoever gives it: few flows, each of some length.
 				to := hosts[(l.frame.host+turn)%len(hosts)]
 				if alltoall {
 					to = l.origin
 				}
-				if to == h && len(say) < maxLots {
-					say = append(say, l.frame)
+				if to == h && len(offered[i]) < maxLots {
+					offered[i] = append(offered[i], l.frame)
 				}
 			}
-			if len(say) == 0 || h == w.host { // nobody is asked for the way to itself
+			if len(offered[i]) == 0 || h == w.host { // nobody is asked for the way to itself
 				continue
 			}
+			say := append(slices.Clone(offered[i]), frame{kind: frameStanding, host: w.host})
 			offers.Go(func() {
 				var err error
-				_, taken[i], err = x.confer(h, append(say, frame{kind: frameStanding, host: w.host}), frameStands)
+				_, taken[i], err = x.confer(h, say, frameStands)
 				if err != nil {
 					x.eng.cfg.Log.Debug("no help", "peer", x.part.Hosts[h], "exchange", x.part.ID, "error", err)
 				}
@@ -83,7 +83,7 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Durat
 		}
 		offers.Wait()
 		for i, h := range hosts {
-			n, err := x.gave(taken[i], end)
+			n, err := x.gave(taken[i], offered[i], end)
 			if given += n; err != nil {
 				x.mu.Lock()
 				p := x.peer(h)
@@ -191,23 +191,27 @@ func (x *run) pass(sb *sendBlock, i int) {
 	}
 }
 
-// gave notes what another host has taken, and returns the bytes that need not be sent any more. What lanes have been
-// given in the meantime arrives twice. The others are expected to be through in end. Its error is errMalformed.
-func (x *run) gave(taken []frame, end time.Duration) (bytes int64, err error) {
+// within reports whether the entries of f are among those of one of the offers.
+func (f *frame) within(offers []frame) bool {
+	return slices.ContainsFunc(offers, func(o frame) bool {
+		return f.host == o.host && f.number == o.number && f.index >= o.index && f.n <= o.n && f.index-o.index <= o.n-f.n
+	})
+}
+
+// gave notes what another host has taken of what it was offered, and returns the bytes that need not be sent any more. What lanes have been
+// given in the meantime arrives twice. What is through meanwhile, of an extra send maybe forgotten, counts for nothing. The others are expected to be through in end. Its error is errMalformed.
+func (x *run) gave(taken, offered []frame, end time.Duration) (bytes int64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, f := range taken {
-		var sb *sendBlock
-		if f.host < len(x.part.Hosts) && f.host != x.part.Self {
-			sb = x.sending(f.host, f.number)
-		}
-		if sb == nil || f.n > sb.b.chunks || f.index > sb.b.chunks-f.n {
+		if !f.within(offered) {
 			return bytes, fmt.Errorf("%w: has taken entries %d+%d of block %d for host %d, which were not offered", errMalformed, f.index, f.n, f.number, f.host)
 		}
-		s := sb.s
-		if s.confirmed {
+		sb := x.sending(f.host, f.number)
+		if sb == nil || sb.s.confirmed {
 			continue
 		}
+		s := sb.s
 		for i := f.index; i < f.index+f.n; i++ {
 			if sb.sent.has(i) {
 				continue

@@ -86,23 +86,45 @@ func TestHostileTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		x := loneRun(t)
 		defer x.cancel(nil)
+		offered := []frame{{kind: frameOffer, host: 1, number: 0, index: 1, n: 3}, {kind: frameOffer, host: 1, number: 0, index: 4, n: 6}}
 		for _, f := range []frame{
 			{kind: frameTaken, host: 9, number: 0, n: 1},
 			{kind: frameTaken, host: 0, number: 0, n: 1},
 			{kind: frameTaken, host: 2, number: 0, n: 1}, // host 0 sends to host 1
 			{kind: frameTaken, host: 1, number: 50, n: 1},
 			{kind: frameTaken, host: 1, number: 0, index: 9, n: 2},
+			{kind: frameTaken, host: 1, number: 0, index: 0, n: 2}, // 1 to 9 were offered
+			{kind: frameTaken, host: 1, number: 0, index: 3, n: 2}, // not in one offer
 			{kind: frameTaken, host: 1, number: 0, index: maxNumber, n: maxNumber},
 		} {
-			if n, err := x.gave([]frame{f}, 0); !errors.Is(err, errMalformed) || n != 0 {
+			if n, err := x.gave([]frame{f}, offered, 0); !errors.Is(err, errMalformed) || n != 0 {
 				t.Errorf("%+v: %d bytes, %v", f, n, err)
 			}
 		}
-		if n, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 3}, {kind: frameTaken, host: 1, number: 0, index: 4, n: 2}}, 0); n != 40 || err != nil {
+		if n, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 2}, {kind: frameTaken, host: 1, number: 0, index: 4, n: 2}, {kind: frameTaken, host: 1, number: 0, index: 5, n: 1}}, offered, 0); n != 40 || err != nil {
 			t.Errorf("entries 2 to 5 of 10 bytes: %d bytes, %v", n, err)
 		}
 		if sb := x.sends[0].blocks[0]; sb.ready != 6 || x.sends[0].unsent != 7 { // 4 are given away; the checksum is not known yet
 			t.Errorf("%d entries are ready and %d not sent", sb.ready, x.sends[0].unsent)
+		}
+	})
+}
+
+// TestTakenTooLate: what is through by the time that the answer to an offer comes was offered all the same, also where the send, made to help others, is forgotten.
+func TestTakenTooLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		x := loneRun(t)
+		defer x.cancel(nil)
+		offered := []frame{{kind: frameOffer, host: 2, number: 0, index: 0, n: 4}}
+		if n, err := x.gave([]frame{{kind: frameTaken, host: 2, number: 0, index: 1, n: 1}}, offered, 0); n != 0 || err != nil {
+			t.Errorf("of a send that is gone: %d bytes, %v", n, err)
+		}
+		offered[0].host = 1
+		x.mu.Lock()
+		x.sends[0].confirmed = true
+		x.mu.Unlock()
+		if n, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 1, n: 1}}, offered, 0); n != 0 || err != nil {
+			t.Errorf("of a send that is through: %d bytes, %v", n, err)
 		}
 	})
 }
@@ -202,7 +224,7 @@ func TestReclaim(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		x := loneRun(t)
 		defer x.cancel(nil)
-		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, []frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
 			t.Fatal(err)
 		}
 		s, to := x.sends[0], x.peers["host1"]
@@ -222,7 +244,7 @@ func TestReclaim(t *testing.T) {
 			t.Errorf("%d entries are ready and %d not sent", s.ready, s.unsent)
 		}
 		// Of a block that is to be passed on, and is not here yet.
-		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 2, index: 2, n: 4}}, 0); err != nil {
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 2, index: 2, n: 4}}, []frame{{kind: frameTaken, host: 1, number: 2, index: 2, n: 4}}, 0); err != nil {
 			t.Fatal(err)
 		}
 		to.reclaim(time.Now().Add(leastGiven))
@@ -296,7 +318,7 @@ func TestComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer x.cancel(nil)
-		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
+		if _, err := x.gave([]frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, []frame{{kind: frameTaken, host: 1, number: 0, index: 2, n: 4}}, 0); err != nil {
 			t.Fatal(err)
 		}
 		w := &route{site: "host1", host: 1, theirs: make(map[string]float64), peers: []*peer{x.peers["host1"]}}
