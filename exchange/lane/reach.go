@@ -1,14 +1,10 @@
 package lane
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -29,7 +25,7 @@ var ErrUDPBlocked = errors.New("UDP does not get through to this host; its lane 
 
 // Tunnelled reports whether UDP does not reach the member called name, so that what is for it goes inside a TCP connection.
 func (e *Endpoint) Tunnelled(name string) bool {
-	if e.tunnels == nil || e.tunnels.some.Load() == 0 {
+	if e.Tunnels() == 0 {
 		return false
 	}
 	addr, ok := e.cfg.Resolve(name)
@@ -39,7 +35,7 @@ func (e *Endpoint) Tunnelled(name string) bool {
 // instead returns the tunnel that carries what is for addr in place of UDP, or nil. A member behind a translator has dialed its own from another address than
 // that at which it is reached: it is known by its name.
 func (e *Endpoint) instead(addr net.Addr) *tunnel {
-	if e.tunnels == nil || e.tunnels.some.Load() == 0 {
+	if e.Tunnels() == 0 {
 		return nil
 	}
 	if t := e.tunnels.instead(addr); t != nil {
@@ -75,29 +71,44 @@ func (e *Endpoint) reach(ctx context.Context, addr net.Addr) (reached, error) {
 		conn, err := udp(ctx)
 		return reached{conn, false}, err
 	}
-	inside := func(ctx context.Context) (*quic.Conn, error) {
-		return e.tunnelTransport.Dial(ctx, addr, conf, e.quicConf)
-	}
 	if t := e.instead(addr); t != nil {
 		conn, err := e.tunnelTransport.Dial(ctx, net.UDPAddrFromAddrPort(t.addr), conf, e.quicConf)
 		return reached{conn, true}, err
 	}
 	wait := tunnelAfter
-	if e.tunnels.some.Load() > 0 {
+	if e.Tunnels() > 0 {
 		wait = tunnelSoon
 	}
 	return firstOf(ctx, udp, wait, func(ctx context.Context) (*quic.Conn, error) {
-		t, err := e.dialTunnel(ctx, addr)
-		if err != nil {
-			return nil, fmt.Errorf("tunnel over TCP: %w", err)
-		}
-		conn, err := inside(ctx)
-		if err != nil {
-			t.close()
-			return nil, fmt.Errorf("in a tunnel over TCP: %w", err)
-		}
-		return conn, nil
+		conn, _, err := e.dialInside(ctx, addr)
+		return conn, err
 	})
+}
+
+// dialInside makes a tunnel to the host whose UDP socket is at addr, and in it the connection of lane 0.
+func (e *Endpoint) dialInside(ctx context.Context, addr net.Addr) (*quic.Conn, *tunnel, error) {
+	t, err := e.dialTunnel(ctx, addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("tunnel over TCP: %w", err)
+	}
+	conn, err := e.tunnelTransport.Dial(ctx, addr, memberTLS(e.cfg.Credentials, 0), e.quicConf)
+	if err != nil {
+		t.close()
+		return nil, nil, fmt.Errorf("in a tunnel over TCP: %w", err)
+	}
+	return conn, t, nil
+}
+
+// adoptLane0 takes in a connection that was dialed to the member for its lane 0, with no dial of anybody's waiting. It returns nil, and the connection is closed, if
+// another member has answered or the endpoint has ended.
+func (e *Endpoint) adoptLane0(r reached, member string) *link {
+	l := newLink(r.conn, 0, true)
+	l.inside = r.inside
+	if l.peer.Name != member || e.adopt(e.ctx, l) != nil {
+		r.conn.CloseWithError(codeClosed, "not who was called")
+		return nil
+	}
+	return l
 }
 
 // Doubt is for who has waited in vain for an answer from the host at addr, a member. If it does not answer over UDP and can be reached over TCP, a tunnel carries what is for it, and
@@ -110,20 +121,13 @@ func (e *Endpoint) Doubt(addr *net.UDPAddr) {
 		if e.udpAnswered(addr) {
 			return
 		}
-		t, err := e.dialTunnel(e.ctx, addr)
+		conn, t, err := e.dialInside(e.ctx, addr)
 		if err != nil {
 			e.log.Debug("no answer over UDP, and no tunnel", "addr", addr, "err", err)
 			return
 		}
-		conn, err := e.tunnelTransport.Dial(e.ctx, addr, memberTLS(e.cfg.Credentials, 0), e.quicConf)
-		if err != nil {
-			t.close()
-			return
-		}
-		l := newLink(conn, 0, true)
-		l.inside = true
-		if l.peer.Name != t.member || e.adopt(e.ctx, l) != nil {
-			conn.CloseWithError(codeClosed, "not who was called")
+		l := e.adoptLane0(reached{conn, true}, t.member)
+		if l == nil {
 			t.close()
 			return
 		}
@@ -186,115 +190,4 @@ func answered(err error) bool {
 	var application *quic.ApplicationError
 	var version *quic.VersionNegotiationError
 	return errors.As(err, &transport) || errors.As(err, &application) || errors.As(err, &version)
-}
-
-// dialTunnel makes a tunnel to the host whose UDP socket is at addr, and has it served.
-func (e *Endpoint) dialTunnel(ctx context.Context, addr net.Addr) (*tunnel, error) {
-	conf := memberTLS(e.cfg.Credentials, 0)
-	t, r, err := connectTunnel(ctx, e.cfg.DialTCP, conf, addr, e.Addr())
-	if err != nil {
-		return nil, err
-	}
-	t.member = memberName(t.tls.ConnectionState())
-	if t.member == e.self {
-		t.close()
-		return nil, ErrSelf
-	}
-	if !e.tunnels.add(t, r, e.tunnelEnded) {
-		t.close()
-		return nil, net.ErrClosed
-	}
-	e.start(func() { e.retry(t) })
-	e.log.Info("UDP is not answered: datagrams go inside a TCP connection", "peer", t.member, "addr", t.addr)
-	return t, nil
-}
-
-// connectTunnel connects to the TCP port with the number of addr's and has the other end take the tunnel. own is where this host's UDP socket is.
-func connectTunnel(ctx context.Context, dial func(context.Context, net.Addr, string) (net.Conn, error), conf *tls.Config, addr, own net.Addr) (*tunnel, *bufio.Reader, error) {
-	to, ok := addrPort(addr)
-	from, fromOK := addrPort(own)
-	if !ok || !fromOK {
-		return nil, nil, fmt.Errorf("tunnel from %v to %v: want addresses of UDP", own, addr)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTime, fmt.Errorf("no connection within %v", handshakeTime))
-	defer cancel()
-	raw, err := dial(ctx, net.TCPAddrFromAddrPort(to), "")
-	if err != nil {
-		return nil, nil, err
-	}
-	conf = conf.Clone()
-	conf.NextProtos = []string{protoTunnel}
-	over := tls.Client(raw, conf)
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	t := newTunnel(raw, over, "", to)
-	r := bufio.NewReaderSize(over, 16<<10)
-	if err = over.HandshakeContext(ctx); err == nil {
-		err = t.introduce(r, from.Port())
-	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		t.close()
-		return nil, nil, err
-	}
-	return t, r, nil
-}
-
-// tunnelTLS is the configuration for incoming tunnels. A host without a certificate may have one; a certificate of another cluster is refused.
-func tunnelTLS(c Credentials, from net.Addr, refused func(net.Addr, error)) *tls.Config {
-	conf := baseTLS(c)
-	conf.NextProtos, conf.ClientAuth = []string{protoTunnel}, tls.RequestClientCert
-	conf.VerifyConnection = func(cs tls.ConnectionState) error {
-		if len(cs.PeerCertificates) == 0 {
-			return nil
-		}
-		_, err := verifyMember(cs, c.Roots, x509.ExtKeyUsageClientAuth)
-		if err != nil {
-			refused(from, err)
-		}
-		return err
-	}
-	return conf
-}
-
-// takeTunnel has an incoming tunnel, whose handshake is through, served. It does not wait for its end.
-func (e *Endpoint) takeTunnel(c *tcpConn) error {
-	t := newTunnel(c.raw, c.tls, c.peer.Name, netip.AddrPort{})
-	r := bufio.NewReaderSize(c.tls, 16<<10)
-	if err := t.welcome(r); err != nil {
-		return err
-	}
-	limit := time.Time{}
-	if t.member == "" {
-		limit = time.Now().Add(joinTimeout + handshakeTime)
-	}
-	c.raw.SetDeadline(limit)
-	t.put(nil)
-	c.keep() // until those in it have said goodbye
-	if !e.tunnels.add(t, r, e.tunnelEnded) {
-		return errTooMany
-	}
-	c.cancel()
-	return nil
-}
-
-// tunnelEnded ends the connections in t, unless there is another tunnel to the same host.
-func (e *Endpoint) tunnelEnded(t *tunnel, err error) {
-	e.log.Debug("tunnel ended", "peer", t.member, "addr", t.addr, "err", err, "lost", t.lost.Load())
-	addr := net.UDPAddrFromAddrPort(t.addr)
-	if e.tunnels.find(addr) != nil {
-		return
-	}
-	e.mu.Lock()
-	var inside []*link
-	for _, l := range e.links.order {
-		if l.inside && sameAddr(l.peer.Addr, addr) {
-			inside = append(inside, l)
-		}
-	}
-	e.mu.Unlock()
-	for _, l := range inside {
-		l.conn.CloseWithError(codeClosed, "the tunnel has ended") // the goroutine that serves it does the rest
-	}
 }

@@ -68,9 +68,8 @@ func (e *Endpoint) direct(t *tunnel, addr net.Addr) bool {
 	if err != nil {
 		return false
 	}
-	l := newLink(conn, 0, true)
-	if l.peer.Name != t.member || e.adopt(e.ctx, l) != nil {
-		conn.CloseWithError(codeClosed, "not who was called")
+	l := e.adoptLane0(reached{conn, false}, t.member)
+	if l == nil {
 		return false
 	}
 	e.log.Info("UDP gets through again", "peer", t.member, "addr", t.addr)

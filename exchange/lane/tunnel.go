@@ -89,21 +89,40 @@ func (t *tunnel) retire() {
 	}
 }
 
+// finish has what waits still carried, for no longer than lastTime, and then the tunnel ended. It does not block, and is called once.
+func (t *tunnel) finish() {
+	close(t.last)
+	t.conn.SetWriteDeadline(time.Now().Add(lastTime)) // also of a write that blocks
+}
+
+// finishing reports whether finish was called.
+func (t *tunnel) finishing() bool {
+	select {
+	case <-t.last:
+		return true
+	default:
+		return false
+	}
+}
+
 // write carries what is sent until the tunnel ends. Frames that wait go together.
 func (t *tunnel) write() {
 	defer t.close()
 	w := bufio.NewWriterSize(t.tls, 16<<10)
 	for {
-		limit, last := writeTime, false
+		last := false
 		select {
 		case frame := <-t.queue:
+			t.conn.SetWriteDeadline(time.Now().Add(writeTime))
 			writeFrame(w, frame)
 		case <-t.last:
-			limit, last = lastTime, true
+			last = true
 		case <-t.done:
 			return
 		}
-		t.conn.SetWriteDeadline(time.Now().Add(limit))
+		if t.finishing() { // asked after the deadline was set: finish sets its own after it has said so
+			t.conn.SetWriteDeadline(time.Now().Add(lastTime))
+		}
 		for len(t.queue) > 0 {
 			writeFrame(w, <-t.queue)
 		}

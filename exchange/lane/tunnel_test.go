@@ -302,3 +302,20 @@ func TestTunnelTranslated(t *testing.T) {
 		b.stop()
 	})
 }
+
+// TestTunnelStuckAtEnd: an end is not held up by a tunnel whose other end takes nothing any more.
+func TestTunnelStuckAtEnd(t *testing.T) {
+	withoutUDP(t, func(t *testing.T, c *cluster, n *memNet, a, b *node) {
+		a.mustTalk(t, "b0", 0)
+		n.last(t).vanish()
+		for range 100 { // more than the connection's buffer holds
+			a.SendPacket(lane.PacketGossip, make([]byte, lane.MaxPacket), b.Addr())
+			time.Sleep(time.Millisecond)
+		}
+		start := time.Now()
+		a.stop()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}

@@ -252,7 +252,7 @@ func (ts *tunnels) Close() error {
 	close(ts.closed)
 	for _, to := range ts.to {
 		for _, t := range to {
-			close(t.last)
+			t.finish()
 		}
 	}
 	ts.mu.Unlock()
