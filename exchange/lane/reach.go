@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,7 +172,9 @@ func firstOf(ctx context.Context, udp func(context.Context) (*quic.Conn, error),
 			if o.err == nil {
 				return o.reached, nil
 			}
-			errs = append(errs, o.err)
+			if errs = append(errs, o.err); !o.inside {
+				slices.Reverse(errs) // that of UDP is the first: whether the host was silent is what callers ask of it
+			}
 			again = !o.inside && !answered(o.err)
 		case <-timer.C:
 			again = true

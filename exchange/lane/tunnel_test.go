@@ -319,3 +319,19 @@ func TestTunnelStuckAtEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyThere: who joins by way of a host that is silent over UDP and refuses TCP is told of the silence.
+func TestNobodyThere(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		conn, gone := c.listen("a0"), c.listen("b0")
+		defer conn.Close()
+		gone.Close()
+		tr := &quic.Transport{Conn: conn}
+		defer tr.Close()
+		_, _, err := lane.Join(t.Context(), tr, gone.LocalAddr(), trusting(), new(memNet).from(conn.LocalAddr().(*net.UDPAddr).IP))
+		var silence net.Error
+		if !errors.As(err, &silence) || !silence.Timeout() {
+			t.Errorf("%v: want a timeout first", err)
+		}
+	})
+}
