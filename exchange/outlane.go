@@ -15,8 +15,7 @@ const (
 )
 
 // coalesce is the chunk size, in bytes, up to which frame and bytes are copied together
-// and written at once. A larger chunk is written from its place: QUIC itself puts a
-// short write and the next one into one packet.
+// and written at once. A larger chunk is written from its place, see [gatherer].
 const coalesce = 1024
 
 // An outLane is one open stream to a peer.

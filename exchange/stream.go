@@ -25,7 +25,7 @@ type Stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// A gatherer is a stream that writes two pieces at the price of one. A [lane.TCPStream] is one.
+// A gatherer is a stream that writes two pieces at the price of one. A [lane.Stream] is one, and a [lane.TCPStream].
 type gatherer interface {
 	WriteBoth(head, body []byte) (int, error)
 }

@@ -1,9 +1,11 @@
 package lane_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -99,6 +101,61 @@ func TestKindComesAlone(t *testing.T) {
 		time.Sleep(time.Minute) // the deadline of the first byte is not that of the others
 		if err := say(s); err != nil {
 			t.Error(err)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// What goes out in two pieces goes out as one: a head of a few bytes gets no packet of its own, and all arrives in order, whatever the sizes.
+func TestWriteBoth(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		const pieces, body = 200, 2000
+		got := make(chan []byte, 1)
+		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
+		b.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) {
+			all, err := io.ReadAll(s)
+			if err != nil {
+				t.Error(err)
+			}
+			s.Close()
+			got <- all
+		})
+		b.run(t)
+		s := a.open(t, "b0", lane.StreamData)
+		rng := rand.New(rand.NewPCG(1, 8))
+		random := func(n int) []byte {
+			p := make([]byte, n)
+			for i := range p {
+				p[i] = byte(rng.Uint32())
+			}
+			return p
+		}
+		var want []byte
+		send := func(head, body []byte) {
+			t.Helper()
+			if n, err := s.WriteBoth(head, body); err != nil || n != len(head)+len(body) {
+				t.Fatalf("wrote %d of %d and %d bytes: %v", n, len(head), len(body), err)
+			}
+			want = append(append(want, head...), body...)
+		}
+		before := s.Stats().PacketsSent
+		for range pieces {
+			send(random(5), random(body))
+			time.Sleep(10 * time.Millisecond) // all that can go out has
+		}
+		// Two packets a piece, and now and then an acknowledgement.
+		if sent := s.Stats().PacketsSent - before; sent > pieces*5/2 {
+			t.Errorf("%d packets for %d pieces of %d bytes", sent, pieces, body)
+		}
+		for _, n := range []int{0, 1, 8<<10 - 6, 8<<10 - 5, 8 << 10, 8<<10 + 1, 100 << 10} {
+			send(random(5), random(n))
+			send(nil, random(n))
+			send(random(n), nil)
+		}
+		s.Close()
+		if all := <-got; !bytes.Equal(all, want) {
+			t.Errorf("%d bytes arrived of %d, or others", len(all), len(want))
 		}
 		a.stop()
 		b.stop()
