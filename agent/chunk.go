@@ -64,7 +64,7 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 		}
 		rate := e.Bandwidth
 		if e.Has(netmap.FieldCapacity) {
-			rate = max(rate, e.Capacity)
+			rate = max(rate, e.Capacity, e.Carried)
 		}
 		share := float64(rate) * 2 * e.Latency.Seconds() / flows[[2]string{hosts[t.Src].Site, hosts[t.Dst].Site}]
 		for chunk > minCrowdChunk && float64(chunk) > share {

@@ -51,6 +51,8 @@ func PathOf(e netmap.Estimate) exchange.Path {
 	}
 	p := exchange.Path{RTT: 2 * e.Latency, Rate: e.Bandwidth}
 	switch {
+	case e.Has(netmap.FieldCapacity | netmap.FieldCarried): // ports hold each pair
+		p.Capacity, p.Link = e.Capacity, e.Carried
 	case e.Has(netmap.FieldCapacity):
 		p.Capacity = e.Capacity
 	case e.Has(netmap.FieldCarried | netmap.FieldLine):

@@ -147,8 +147,7 @@ const guessEvery = 5 * time.Second
 // lanes get, which one pair of two sites measures for all. Of a pair nearby only the bandwidth matters.
 func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 	e, ok := a.knownEstimate(from, to)
-	lacks := !e.Has(netmap.FieldBandwidth) || !e.Has(netmap.FieldCapacity) && 2*e.Latency >= minPathRTT
-	if !lacks || !e.Has(netmap.FieldLatency) {
+	if e.Has(netmap.FieldBandwidth) && 2*e.Latency < minPathRTT || !e.Has(netmap.FieldLatency) {
 		return e, ok
 	}
 	like, sites := a.like()

@@ -19,6 +19,9 @@ type Path struct {
 	Capacity netmap.BytesPerSec
 	// AtLeast says that Capacity was seen to get through, and that nobody has looked for more.
 	AtLeast bool
+	// Link is what all pairs of hosts of the two sites were seen to get together at least, where a port holds each of
+	// them. Zero, or less than Capacity, means Capacity.
+	Link netmap.BytesPerSec
 	// Knee is the number of flows that reaches Capacity, as measured. Zero means that it is
 	// to be concluded from Capacity and Rate.
 	Knee int
@@ -108,13 +111,20 @@ func (p Path) Lanes() int {
 }
 
 // part returns what this pair of hosts gets of p when Flows pairs share it, in bytes a second.
-func (p Path) part() float64 { return float64(p.capacity()) / float64(max(p.Flows, 1)) }
+func (p Path) part() float64 {
+	return min(float64(max(p.capacity(), p.Link))/float64(max(p.Flows, 1)), float64(p.capacity()))
+}
+
+// portion returns what lanes lanes of this pair get of that, in bytes a second.
+func (p Path) portion(lanes int) float64 {
+	return min(float64(p.Rate)*float64(max(lanes, 1)), p.part())
+}
 
 // share returns the bytes that lanes lanes to the host may have in flight at first: what fills their part of
 // the path, and twice that where something holds each flow. A flow that is held has a queue of its
 // own or none, and answers that wait behind data of their own direction make its round trips longer than RTT.
 func (p Path) share(lanes int) float64 {
-	bytes := min(float64(p.Rate)*float64(max(lanes, 1)), p.part()) * p.RTT.Seconds()
+	bytes := p.portion(lanes) * p.RTT.Seconds()
 	if p.held() {
 		bytes *= 2
 	}

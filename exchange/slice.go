@@ -112,10 +112,11 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 		return fmt.Errorf("%w: answer to %d bytes, which were not sent or not asked about", errMalformed, got)
 	}
 	best, most := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	n, at := 0, l.win.run.start
+	n, at, trip := 0, l.win.run.start, time.Duration(math.MaxInt64)
+	now := time.Since(at)
 	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
 		if s := l.slices[n]; s.at != 0 && !l.win.run.early(s.at) {
-			at = l.win.run.start.Add(s.at)
+			at, trip = l.win.run.start.Add(s.at), min(trip, now-s.at)
 			behind := l.win.rate.Time(got - s.end) // what has come behind it took time
 			best = min(best, l.win.took(l.win.run.began+s.at, clock)-behind)
 			most = min(most, l.win.took(l.win.run.began+min(s.from, s.at), clock)-behind)
@@ -131,6 +132,7 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	}
 	more := got - l.got
 	l.got = got
+	l.win.waited(trip, best)
 	l.win.reply(l, more, best, most)
 	l.landed(got)
 	return nil

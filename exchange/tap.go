@@ -33,8 +33,9 @@ type windows struct {
 type tap struct {
 	*window
 	run         *run
-	name        string // of the host, if the window is shared; otherwise empty
-	slice, step int64  // as window's, for this run's chunks and lanes
+	name        string  // of the host, if the window is shared; otherwise empty
+	slice, step int64   // as window's, for this run's chunks and lanes
+	part        float64 // likewise
 	queue       int64
 	lone        bool  // one lane serves the host
 	whole       bool  // its chunks are no larger than wholeChunk
@@ -59,7 +60,7 @@ func (x *run) tapOf(p *peer, path Path, by string) *tap {
 	if w == nil {
 		return nil
 	}
-	t := &tap{window: w, run: x, slice: w.slice, step: w.step, queue: w.queue, lone: p.lanes == 1, whole: x.part.Chunk <= wholeChunk}
+	t := &tap{window: w, run: x, slice: w.slice, step: w.step, part: w.part, queue: w.queue, lone: p.lanes == 1, whole: x.part.Chunk <= wholeChunk}
 	if by == "" && p.main == nil {
 		t.name = p.name
 		x.eng.windows.join(t)
@@ -116,9 +117,9 @@ func (a *windows) leave(t *tap) {
 
 // fit sets what windows have of the largest of their taps. It needs w.mu.
 func (w *window) fit() {
-	w.slice, w.step, w.queue = 0, 0, math.MaxInt64
+	w.slice, w.step, w.part, w.queue = 0, 0, 0, math.MaxInt64
 	for _, t := range w.taps {
-		w.slice, w.step, w.queue = max(w.slice, t.slice), max(w.step, t.step), min(w.queue, t.queue)
+		w.slice, w.step, w.part, w.queue = max(w.slice, t.slice), max(w.step, t.step), max(w.part, t.part), min(w.queue, t.queue)
 	}
 	w.limit = max(w.limit, leastSlices*w.slice)
 }
@@ -132,7 +133,7 @@ func (t *tap) serve(lanes int, p Path, chunk int) {
 	own.serve(lanes, p, chunk)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.slice, t.step, t.lone = own.slice, own.step, lanes == 1
+	t.slice, t.step, t.part, t.lone = own.slice, own.step, own.part, lanes == 1
 	t.fit()
 }
 
@@ -287,6 +288,13 @@ func (t *tap) reply(l *outLane, n int64, took, most time.Duration) {
 	t.age(most, time.Now())
 	t.answered(n, took, most)
 	t.hand(nil)
+}
+
+// waited notes that a slice which took so long by the clocks of both ends was answered trip after it had gone out. It needs run.mu.
+func (t *tap) waited(trip, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fill(trip, took)
 }
 
 // age forgets times of long ago, for clocks drift: 50 parts in a million are 15 ms in 5 minutes. A window may be in use for days.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,10 @@ const leastQueue = 8 * leastSlice
 // linkQueue is what leastQueue is of all flows that share the queue of a link: a quarter of it, which they aim at together, is half of
 // what a slow link's queue of 64 packets has room for.
 const linkQueue = 64 * leastSlice
+
+// fillLoss is the share of lost packets from which on late answers make no window larger: they wait for repairs there, and so would more of what is under way. On
+// the 3-site grid with losses of 1 % alltoalls of 16 KiB took 8 to 17 % longer with it.
+const fillLoss = 1. / 500
 
 // A window bounds the bytes to one host that it has not answered, over all lanes, so that a
 // link's queue holds a few packets of every flow and not all that it has room for.
@@ -82,11 +87,13 @@ type window struct {
 	sent, got int64              // bytes of chunks: written, and answered or given up
 	stuck     int64              // of what is between them, what losses hold: it is in no queue
 	small     int64              // the least slice
+	part      float64            // of what the path carries, this host's, bytes a second; 0: see fillLoss
 	rate      netmap.BytesPerSec // of the path
 	base      time.Duration      // round trip of a slice without queues
 	least     time.Duration      // time of the quickest slice, at most, by the clocks of both ends
 	best      time.Duration      // that of the quickest of this round, at least
 	most      time.Duration      // and at most
+	trips     [4]time.Duration   // from slices to their answers, the last ones, by this host's clock alone; 0: none
 	round     int64              // the round ends when got comes here
 	pressed   bool               // in this round the window held something back
 	settling  bool               // the window changed when this round began: its times are of both
@@ -122,6 +129,9 @@ func (w *window) serve(lanes int, p Path, chunk int) (share int64) {
 		return 0
 	}
 	share = int64(min(p.share(lanes), maxWindow))
+	if p.Loss < fillLoss {
+		w.part = p.portion(lanes)
+	}
 	w.slice = min(max(share/max(sliceParts, laneParts*int64(lanes)), w.small), int64(chunk))
 	// An answer and its acknowledgement are 124 bytes on the wire, which is 5 % of a slice.
 	if w.step = w.slice; lanes == 1 {
@@ -176,12 +186,36 @@ func (w *window) answered(n int64, took, most time.Duration) {
 	}
 }
 
-// adjust ends a round. The bounds are parts of what comes between two answers, and leastQueue at least.
+// fill notes that a slice was answered trip after it had gone out, and that it took so long to get there by the clocks of both ends. Where what comes
+// the other way stands in a queue, as on a path that is slower in that direction, answers do as well, and more must be under way for this host's part of
+// the path. What the slice itself stood in queues ahead is not counted, or windows would make those longer. Of 4 hosts over 10 Mbit/s there and 2 back, whose round trips took
+// 200 ms instead of 55, windows that grew by half every other round left 40 % of the first 1.5 s unused. The least of a few counts: an answer may have been lost.
+func (w *window) fill(trip, took time.Duration) {
+	if trip == math.MaxInt64 || w.least == math.MaxInt64 {
+		return
+	}
+	copy(w.trips[1:], w.trips[:])
+	w.trips[0] = trip - max(took-w.least, 0)
+	least := slices.Min(w.trips[:])
+	if more := int64(min(w.part*least.Seconds(), maxWindow)) + w.slice; w.pressed && more > w.limit {
+		w.limit = more
+	}
+}
+
+// queued returns how much of the window stands in queues ahead, in bytes, where slices are late by so much.
+func (w *window) queued(late time.Duration) int64 {
+	late = max(min(late, time.Hour), 0) // whatever clock the peer claims to have
+	return int64(float64(w.limit) * (1 - float64(w.base)/float64(w.base+late)))
+}
+
+// some is what of it is to be in queues at most: parts of it are the bounds of adjust. It is a part of what comes between two answers, and leastQueue at least.
+func (w *window) some() int64 { return max(w.slice, w.step/2, w.queue) }
+
+// adjust ends a round.
 func (w *window) adjust() {
 	w.least = min(w.least, w.most)
-	w.late = max(min(w.best-w.least, time.Hour), 0) // whatever clock the peer claims to have
-	queued := int64(float64(w.limit) * (1 - float64(w.base)/float64(w.base+w.late)))
-	some := max(w.slice, w.step/2, w.queue)
+	w.late = max(min(w.best-w.least, time.Hour), 0)
+	queued, some := w.queued(w.late), w.some()
 	w.tight = w.pressed && queued >= some/4
 	switch {
 	case queued > some:

@@ -131,8 +131,45 @@ func TestWindowGoesDown(t *testing.T) {
 			t.Fatalf("a window of %d bytes holds less than %d slices of %d", w.limit, leastSlices, w.slice)
 		}
 	}
-	if w.limit > (leastSlices+1)*w.slice {
-		t.Errorf("after 200 rounds of ten times the round trip the window is %d bytes", w.limit)
+	if most := max((leastSlices+1)*w.slice, w.some()*10/9); w.limit > most {
+		t.Errorf("after 200 rounds of ten times the round trip the window is %d bytes, want at most %d", w.limit, most)
+	}
+}
+
+// TestWindowFills: answers that come late, because those of the other direction stand in a queue, make a window larger at once, to what fills this host's part of
+// the path; what a slice itself has waited for does not, nor does a single answer, nor one to a window that nobody waits for.
+func TestWindowFills(t *testing.T) {
+	const rate, flows, way = 1e6, 4, 20 * time.Millisecond
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	for _, tt := range []struct {
+		name    string
+		trips   []time.Duration
+		late    time.Duration // of that, on the way there
+		pressed bool
+		want    time.Duration // the window holds this host's part for so long; 0: what it held at first
+	}{
+		{"in time", []time.Duration{ms(50), ms(50), ms(50), ms(50), ms(50)}, 0, true, 0},
+		{"late answers", []time.Duration{ms(200), ms(210), ms(220), ms(230)}, 0, true, ms(200)},
+		{"late slices", []time.Duration{ms(250), ms(250), ms(250), ms(250)}, ms(200), true, 0},
+		{"both", []time.Duration{ms(350), ms(350), ms(350), ms(350)}, ms(100), true, ms(250)},
+		{"three of them", []time.Duration{ms(400), ms(400), ms(400)}, 0, true, 0},
+		{"one was lost", []time.Duration{ms(50), ms(50), ms(50), ms(900), ms(50), ms(50)}, 0, true, 0},
+		{"nobody waits", []time.Duration{ms(200), ms(200), ms(200), ms(200)}, 0, false, 0},
+		{"for ever", []time.Duration{1e18, 1e18, 1e18, 1e18}, 0, true, time.Duration(maxWindow * 1e9 / (rate / flows))},
+	} {
+		w := newWindow(Path{RTT: 50 * time.Millisecond, Rate: rate, Flows: flows}, 1, 4096)
+		want := w.limit
+		if tt.want > 0 {
+			want = max(want, int64(rate/flows*tt.want.Seconds())+w.slice)
+		}
+		w.least = way
+		for _, trip := range tt.trips {
+			w.pressed = tt.pressed
+			w.fill(trip, way+tt.late)
+		}
+		if w.limit != want {
+			t.Errorf("%s: a window of %d bytes, want %d", tt.name, w.limit, want)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 type claim struct {
 	from string
 	e    netmap.Estimate
+	to   string
 }
 
 // corroborate returns the estimates of claims, without the rate of the link and the capacity, which make

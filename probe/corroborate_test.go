@@ -10,11 +10,11 @@ import (
 // A third host is to measure what a flow gets of a link where two have, and disagree.
 func TestContested(t *testing.T) {
 	says := func(from string, part float64) claim {
-		return claim{from, netmap.Estimate{
+		return claim{from: from, e: netmap.Estimate{
 			Known: netmap.FieldBandwidth | netmap.FieldLine, Source: netmap.SourceProbed, Bandwidth: netmap.BytesPerSec(1e6 * part), Line: 1e6,
 		}}
 	}
-	plain := claim{"p", netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e4, Source: netmap.SourceProbed}}
+	plain := claim{from: "p", e: netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e4, Source: netmap.SourceProbed}}
 	for i, tt := range []struct {
 		claims []claim
 		want   bool
@@ -38,12 +38,12 @@ func TestContested(t *testing.T) {
 // measured is.
 func TestCorroborate(t *testing.T) {
 	says := func(from string, part float64) claim {
-		return claim{from, netmap.Estimate{
+		return claim{from: from, e: netmap.Estimate{
 			Known:  netmap.FieldBandwidth | netmap.FieldLine | netmap.FieldCapacity | netmap.FieldLanes,
 			Source: netmap.SourceProbed, Bandwidth: netmap.BytesPerSec(1e6 * part), Line: 1e6, Capacity: 1e6, Lanes: 4,
 		}}
 	}
-	plain := claim{"p", netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e6, Source: netmap.SourceProbed}}
+	plain := claim{from: "p", e: netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 1e6, Source: netmap.SourceProbed}}
 	for i, tt := range []struct {
 		own    float64
 		claims []claim

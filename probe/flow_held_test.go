@@ -107,7 +107,7 @@ func TestLossesThatFlowsDoNotMeet(t *testing.T) {
 
 func TestLossesOf(t *testing.T) {
 	said := func(from string, sent int, lost float64) claim {
-		return claim{from, netmap.Estimate{Known: netmap.FieldLoss, Loss: lost / float64(sent), LossOf: sent}}
+		return claim{from: from, e: netmap.Estimate{Known: netmap.FieldLoss, Loss: lost / float64(sent), LossOf: sent}}
 	}
 	tests := []struct {
 		name   string
@@ -121,7 +121,7 @@ func TestLossesOf(t *testing.T) {
 		{"a host that loses far more", lossCount{10_000, 10}, []claim{said("b", 10_000, 100), said("c", 10_000, 12)}, lossCount{20_000, 22}},
 		{"a host that says it loses nothing, of very much", lossCount{10_000, 25}, []claim{said("b", netmap.MaxLossOf, 0)}, lossCount{10_000, 25}},
 		{"nothing sent here", lossCount{}, []claim{said("b", 1000, 1)}, lossCount{1000, 1}},
-		{"of no packets", lossCount{1000, 1}, []claim{{"b", netmap.Estimate{Known: netmap.FieldLoss, Loss: 0.5}}}, lossCount{1000, 1}},
+		{"of no packets", lossCount{1000, 1}, []claim{{from: "b", e: netmap.Estimate{Known: netmap.FieldLoss, Loss: 0.5}}}, lossCount{1000, 1}},
 	}
 	for _, c := range tests {
 		if got := lossesOf("a", c.own, c.claims); math.Abs(got.sent-c.want.sent) > 1e-3 || math.Abs(got.lost-c.want.lost) > 1e-3 {
@@ -137,7 +137,7 @@ func TestLossLiar(t *testing.T) {
 	truth := lossHeldOf(own, rtt)
 	for share := 1e-6; share < 1; share *= 1.05 {
 		for _, sent := range []int{500, 20_000, netmap.MaxLossOf} {
-			lie := claim{"b", netmap.Estimate{Known: netmap.FieldLoss, Loss: share, LossOf: sent}}
+			lie := claim{from: "b", e: netmap.Estimate{Known: netmap.FieldLoss, Loss: share, LossOf: sent}}
 			if got := lossHeldOf(lossesOf("a", own, []claim{lie}), rtt); apart(got.rate, truth.rate) > lossOdds*truth.spread {
 				t.Errorf("a host that says %g of %d: %g, was %g", share, sent, got.rate, truth.rate)
 			}

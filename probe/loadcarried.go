@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -9,7 +10,8 @@ import (
 // What an exchange gets of a link is no measurement of it: it sends what its plan says. But the link carries that at least, whoever
 // looks. In a young grid that is never idle nobody has searched for what several flows get, and plans take a link that many pairs
 // of hosts use for one that carries a single flow. So the keeper of the site where packets arrive, whom all hosts of the site tell
-// what does ([load]), puts the most that came in half a second into the map, until there is a search.
+// what does ([load]), puts the most that came in half a second into the map, until there is a search. One that a port of its two hosts held is none:
+// many pairs may get more ([netmap.PortHolds]).
 
 const (
 	// carriedMore is by how much more must arrive than is believed to be news.
@@ -95,12 +97,38 @@ func (r *recorder) link(peer string) (lines []float64, searched bool) {
 	lines, claims, _ := r.claims(peer, r.cfg.Self.Name)
 	if line := r.lineOf(peer, r.cfg.Self.Name); line > 0 {
 		e, _ := r.cfg.Known(peer, r.cfg.Self.Name)
-		lines, claims = append(lines, line), append(claims, claim{peer, e})
+		lines, claims = append(lines, line), append(claims, claim{peer, e, r.cfg.Self.Name})
 	}
 	for _, c := range claims {
-		searched = searched || c.e.Has(netmap.FieldCapacity|netmap.FieldLanes)
+		searched = searched || c.e.Has(netmap.FieldCapacity|netmap.FieldLanes) && !netmap.PortHolds(c.e.Capacity, r.port(c.from, true), r.port(c.to, false))
 	}
 	return lines, searched
+}
+
+// port returns the most that host is believed to get to, or from, others of its site; 0 if nothing is known. The caller holds the lock.
+func (r *recorder) port(host string, out bool) (most netmap.BytesPerSec) {
+	members := append(slices.Clone(r.cfg.Peers()), r.cfg.Self)
+	site := ""
+	for _, m := range members {
+		if m.Name == host {
+			site = m.site()
+		}
+	}
+	seen := 0
+	for _, m := range members {
+		if m.site() != site || m.Name == host || seen >= manyLike {
+			continue
+		}
+		from, to := host, m.Name
+		if !out {
+			from, to = to, from
+		}
+		if e, ok := r.cfg.Known(from, to); ok && e.Has(netmap.FieldBandwidth) {
+			most = max(most, e.Bandwidth)
+			seen++
+		}
+	}
+	return most
 }
 
 // unbring takes back what exchanges were said to bring. The caller holds the lock.

@@ -10,18 +10,24 @@ import (
 )
 
 // TestCarriedIsTold: what exchanges bring over a link is told once it grows no more, if it is more than is known and nobody has searched; it is taken back
-// when somebody has, when the link has fallen, and when nothing like it was seen for long. It makes no reading of the peer's younger, and joins an objection.
+// when somebody has whose port did not hold it, when the link has fallen, and when nothing like it was seen for long. It makes no reading of the peer's younger, and joins an objection.
 func TestCarriedIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rated := netmap.Estimate{
 			Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50e6, Bandwidth: netmap.Mbps, Source: netmap.SourceProbed,
 			Capacity: 9 * netmap.Mbps, Lanes: 8, Measured: time.Now().Add(-time.Minute),
 		}
+		lan := netmap.BytesPerSec(100 * netmap.Mbps)
 		var told []netmap.Estimate
 		r := newRecorder(&Config{
-			Self:    Peer{"b0", "b"},
-			Peers:   func() []Peer { return []Peer{{"a0", "a"}, {"a1", "a"}, {"b1", "b"}} },
-			Known:   func(from, to string) (netmap.Estimate, bool) { return rated, from != "b0" && to != "b1" },
+			Self:  Peer{"b0", "b"},
+			Peers: func() []Peer { return []Peer{{"a0", "a"}, {"a1", "a"}, {"b1", "b"}} },
+			Known: func(from, to string) (netmap.Estimate, bool) {
+				if from[0] == to[0] {
+					return netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: lan, Source: netmap.SourceProbed}, true
+				}
+				return rated, from != "b0" && to != "b1"
+			},
 			Claimed: func(_, _ string) (netmap.Estimate, bool) { return rated, true },
 			Record: func(from, to string, e netmap.Estimate) {
 				if from != "a0" || to != "b0" {
@@ -98,5 +104,8 @@ func TestCarriedIsTold(t *testing.T) {
 		want("somebody has searched", 0)
 		bring(8, 8, 8, 8, 8)
 		none("somebody has searched")
+		lan = 9 * netmap.Mbps
+		bring(20, 20, 20, 20, 20)
+		want("its port was all that it met", 20)
 	})
 }

@@ -82,7 +82,7 @@ func (r *recorder) claims(from, to string) (lines []float64, claims []claim, ins
 			if e.Has(netmap.FieldLine) && e.Line > 0 {
 				line = e.Line
 			}
-			lines, claims = append(lines, float64(line)), append(claims, claim{a.Name, e})
+			lines, claims = append(lines, float64(line)), append(claims, claim{a.Name, e, b.Name})
 		}
 	}
 	return lines, claims, fromSite == toSite

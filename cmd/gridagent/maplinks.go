@@ -16,20 +16,16 @@ const (
 // notable reports whether there is more to say of a link than what one flow gets.
 func (l *siteLink) notable() bool {
 	n := len(l.bandwidth)
-	all := l.capacity
-	if all == 0 {
-		all = l.carried
-	}
+	all := max(l.capacity, l.carried)
 	return all > 0 && (n == 0 || all >= lanesGain*l.bandwidth[n/2]) || len(l.loss) > 0 && l.loss[len(l.loss)-1] >= lossSeen
 }
 
-// together shows what several lanes get, and how many that takes: where nobody has searched what exchanges got, which is the least.
+// together shows what several lanes get, and how many that takes: where nobody has searched, or only hosts whose ports held them, what exchanges got, which is the least.
 func (l *siteLink) together() (capacity, lanes string) {
 	switch {
-	case l.capacity > 0:
 	case l.carried > 0:
-		return "≥" + significant(l.carried), ""
-	default:
+		return "≥" + significant(max(l.carried, l.capacity)), ""
+	case l.capacity == 0:
 		return "", ""
 	}
 	if l.lanes > 0 {

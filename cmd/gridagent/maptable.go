@@ -111,9 +111,9 @@ func (a *app) printMapList(v mapView) error {
 	return t.print(a.out)
 }
 
-// severalGet shows what several lanes get, or what exchanges were seen to get at least where nobody has searched.
+// severalGet shows what several lanes get, or what they get at least where nobody has searched, or where a port was all that the search met.
 func severalGet(e netmap.Estimate) string {
-	if !e.Has(netmap.FieldCapacity) && e.Has(netmap.FieldCarried) {
+	if e.Has(netmap.FieldCarried) {
 		return "≥" + significant(e.Carried.Mbps())
 	}
 	return known(e, netmap.FieldCapacity, significant(e.Capacity.Mbps()))

@@ -103,7 +103,8 @@ func (n *Network) Pools() int {
 // NetworkOf derives a network from a snapshot and a partition of its hosts into pools:
 //
 //   - the pipe from pool a to b is the largest many-flow capacity over host pairs a→b,
-//     since all of them are taken to share one path;
+//     since all of them are taken to share one path, or what the link was seen to carry beyond that
+//     ([netmap.Snapshot.Link]);
 //   - a host's ports are the largest capacity on any of its pairs, in and out; those of
 //     a host alone in its pool the sum of its pool's pipes;
 //   - a pair's ceiling is its one-flow bandwidth times lanes, the number of connections
@@ -139,7 +140,8 @@ func NetworkOf(s *netmap.Snapshot, pools [][]int, lanes int) (*Network, error) {
 			all = max(all, e.Bandwidth)
 			net.Egress[i], net.Ingress[j] = max(net.Egress[i], all), max(net.Ingress[j], all)
 			pipe := &net.Pipe[pool[i]*len(pools)+pool[j]]
-			*pipe = max(*pipe, all)
+			link, _ := s.Link(i, j)
+			*pipe = max(*pipe, all, link)
 			net.Ceiling[i*n+j] = min(all, e.Bandwidth*netmap.BytesPerSec(max(lanes, 1)))
 			net.Latency[i*n+j] = max(e.Latency, 0)
 		}

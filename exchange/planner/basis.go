@@ -47,7 +47,7 @@ func BasisOf(s *netmap.Snapshot) *Basis {
 func basisOf(s *netmap.Snapshot, i, j int) basisPair {
 	e := s.Estimate(i, j)
 	p := basisPair{latency: float32(e.Latency.Seconds()), bandwidth: float32(e.Bandwidth)}
-	if c, ok := s.Capacity(i, j); ok {
+	if c, ok := s.Link(i, j); ok {
 		p.capacity = float32(c)
 	}
 	return p

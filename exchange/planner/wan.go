@@ -60,7 +60,7 @@ func (p *Problem) believed() (b belief, err error) {
 }
 
 // blind says of which links between clusters nobody has measured what several flows get. That trains read no more than one gets is none: where the
-// network holds each flow, it holds them as well.
+// network holds each flow, it holds them as well. Nor is what one pair of hosts got through its ports.
 func (p *Problem) blind(net *plan.Network) []bool {
 	n, pools := p.Snapshot.N(), net.Pools()
 	blind := make([]bool, pools*pools)
@@ -69,7 +69,7 @@ func (p *Problem) blind(net *plan.Network) []bool {
 	}
 	for i := range n {
 		for j := range n {
-			if e := p.Snapshot.Estimate(i, j); i != j && e.Has(netmap.FieldCapacity) {
+			if e := p.Snapshot.Estimate(i, j); i != j && e.Has(netmap.FieldCapacity) && !e.Has(netmap.FieldCarried) {
 				blind[net.Pool[i]*pools+net.Pool[j]] = false
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -155,6 +156,52 @@ func TestBridges(t *testing.T) {
 				if got := float64(carried[pair]); got < 0.9*want-4*4096 || got > 1.1*want+4*4096 {
 					t.Errorf("seed %d: link %d→%d: bridge %v of %d carries %.0f bytes, want %.0f", seed, k/n.Pools(), k%n.Pools(), pair, len(link), got, want)
 				}
+			}
+		}
+	}
+}
+
+// TestAllPairs: over a link that holds what all pairs of hosts have under way, each block goes straight from its origin to its destination, whatever the sizes. Over
+// one that is too short, too slow, or whose flows the network holds it does not.
+func TestAllPairs(t *testing.T) {
+	const hosts, port = 5, 100 * netmap.Mbps
+	for _, tt := range []struct {
+		name       string
+		rate, flow netmap.BytesPerSec
+		latency    time.Duration
+		straight   bool
+	}{
+		{"faster than ports", 300 * netmap.Mbps, port, 15 * time.Millisecond, true},
+		{"as fast as one", port, port, 15 * time.Millisecond, true},
+		{"slower than ports", 50 * netmap.Mbps, 50 * netmap.Mbps, 30 * time.Millisecond, true},
+		{"slow", 10 * netmap.Mbps, 10 * netmap.Mbps, 30 * time.Millisecond, false},
+		{"short", port, port, time.Millisecond, false},
+		{"held flows", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false},
+	} {
+		n := &plan.Network{Pipe: []netmap.BytesPerSec{0, tt.rate, tt.rate, 0}}
+		for h := range 2 * hosts {
+			n.Hosts, n.Pool = append(n.Hosts, fmt.Sprintf("h%d", h)), append(n.Pool, h/hosts)
+			n.Egress, n.Ingress = append(n.Egress, port), append(n.Ingress, port)
+			for o := range 2 * hosts {
+				ceiling, latency := netmap.BytesPerSec(port), 50*time.Microsecond
+				if h/hosts != o/hosts {
+					ceiling, latency = tt.flow, tt.latency
+				}
+				n.Ceiling, n.Latency = append(n.Ceiling, ceiling), append(n.Latency, latency)
+			}
+		}
+		for name, sizes := range extremes {
+			p, _ := made(t, 1, n, sizes(rand.New(rand.NewPCG(1, 72)), 2*hosts), nil, Options{})
+			passed := 0 // transfers of blocks of other hosts, or for others
+			for i := range p.Transfers {
+				for _, b := range p.Transfers[i].Blocks {
+					if n.Pool[b.Origin] != n.Pool[b.Dest] && (b.Origin != p.Transfers[i].Src || b.Dest != p.Transfers[i].Dst) {
+						passed++
+					}
+				}
+			}
+			if passed > 0 && tt.straight || passed == 0 && !tt.straight && name == "uniform" {
+				t.Errorf("%s, %s: %d pieces take a way by other hosts", tt.name, name, passed)
 			}
 		}
 	}

@@ -24,10 +24,7 @@ func (s *scheduler) pour(routing *plan.Routing, straight bool) []stream {
 	for _, paths := range groups {
 		for _, path := range paths {
 			for k := 1; k < len(path.Pools); k++ {
-				link := p.bridges[path.Pools[k-1]*len(s.pools)+path.Pools[k]]
-				for i := range link {
-					link[i].left += path.Bytes / float64(len(link))
-				}
+				s.shareOut(p.bridges[path.Pools[k-1]*len(s.pools)+path.Pools[k]], &path)
 			}
 		}
 	}
@@ -35,6 +32,24 @@ func (s *scheduler) pour(routing *plan.Routing, straight bool) []stream {
 		p.pair(paths)
 	}
 	return p.out
+}
+
+// shareOut gives each bridge of a link its part of what crosses it on path: the same to all, or to a pair of hosts what they have for each other where
+// all pairs have one.
+func (s *scheduler) shareOut(link []bridge, path *plan.Path) {
+	total := 0.
+	if len(path.Pools) == 2 && len(link) > 0 && link[0].own {
+		for _, g := range link {
+			total += float64(s.sizes.Of(g.near, g.far))
+		}
+	}
+	for i := range link {
+		part := 1 / float64(len(link))
+		if total > 0 {
+			part = float64(s.sizes.Of(link[i].near, link[i].far)) / total
+		}
+		link[i].left += path.Bytes * part
+	}
 }
 
 // pathsOf returns the paths of each ordered pair of pools, longest first; only the link of the two where straight.
@@ -140,7 +155,9 @@ func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 
 		}
 		way = append(way, g.far)
 		used = append(used, g)
-		most = min(most, g.left)
+		if !g.own || g.near != b.Origin || g.far != b.Dest {
+			most = min(most, g.left)
+		}
 	}
 	if way[len(way)-1] != b.Dest {
 		way = append(way, b.Dest)
@@ -160,7 +177,7 @@ func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 
 	return n
 }
 
-// choose returns the bridge of a link that bytes at host take: of its own the one that goes to dest
+// choose returns the bridge of a link that bytes at host take: the one that is of the two hosts alone; of its own the one that goes to dest
 // or has most left; where these have got their share, the one of all that has most left.
 func choose(link []bridge, host, dest int, least float64) *bridge {
 	var own, any *bridge
@@ -172,7 +189,7 @@ func choose(link []bridge, host, dest int, least float64) *bridge {
 		if g.near != host {
 			continue
 		}
-		if g.far == dest && g.left >= least {
+		if g.far == dest && (g.own || g.left >= least) {
 			return g
 		}
 		if own == nil || g.left > own.left {

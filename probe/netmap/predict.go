@@ -37,7 +37,8 @@ func alike(latency time.Duration) (low, high time.Duration) {
 // What several lanes get, and how many it takes, is searched for between one pair of two sites at a
 // time. Any other pair of them with a bandwidth gets the medians of the like pairs that know it,
 // measured or not itself: it is of the link. Where its own bandwidth is of trains alone and contradicts them, it is corrected, the one
-// measurement that is. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]). Inside a site there is nothing to predict.
+// measurement that is. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]); so do they where the ports of hosts are what holds
+// those that have searched ([PortHolds]), beside their capacity and no less than that. Inside a site there is nothing to predict.
 //
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
 func Predict(s *Snapshot) *Snapshot {
@@ -45,6 +46,8 @@ func Predict(s *Snapshot) *Snapshot {
 	measured := map[direction][]sample{}
 	missing := map[direction][]sample{}
 	searched := map[direction][]sample{} // capacities
+	searches := map[direction]search{}
+	lan := newLANPorts[int]()
 	flows := map[direction]BytesPerSec{} // the most that a bulk probe has found one flow to get
 	carried := map[direction]BytesPerSec{}
 	n := s.N()
@@ -58,6 +61,9 @@ func Predict(s *Snapshot) *Snapshot {
 			}
 			if i == j || !e.Has(FieldLatency) {
 				continue
+			}
+			if d.from == d.to && d.from != "" && e.Has(FieldBandwidth) {
+				lan.inside(i, j, e.Bandwidth)
 			}
 			p := sample{at: i*n + j, latency: e.Latency, bandwidth: e.Bandwidth}
 			switch {
@@ -79,14 +85,16 @@ func Predict(s *Snapshot) *Snapshot {
 			est[at] = est[at].predicted(bandwidth)
 		}
 	}
+	for d, s := range searched {
+		for _, p := range s {
+			searches[d] = searches[d].take(p.bandwidth, lan.out[p.at/n], lan.in[p.at%n])
+		}
+	}
 	gaps := map[direction][]sample{}
 	for at, e := range est {
 		d := direction{s.hosts[at/n].Site, s.hosts[at%n].Site}
 		if e.lacksCapacity() && len(searched[d]) > 0 {
 			gaps[d] = append(gaps[d], sample{at: at, latency: e.Latency})
-		}
-		if c := carried[d]; c > 0 {
-			est[at] = e.carries(c, len(searched[d]) > 0)
 		}
 	}
 	for d, g := range gaps {
@@ -95,15 +103,27 @@ func Predict(s *Snapshot) *Snapshot {
 			est[at] = est[at].shared(capacities[at], lanes, flows[d])
 		}
 	}
+	for at, e := range est {
+		if d := (direction{s.hosts[at/n].Site, s.hosts[at%n].Site}); d.from != d.to {
+			est[at] = e.carries(carried[d], searches[d])
+		}
+	}
 	return s.With(est)
 }
 
 // mostCarried is how many times what one flow gets exchanges are believed to carry: nobody checks the host that says so.
 const mostCarried = 64
 
-// carries returns e, of a pair of whose sites exchanges were seen to carry c, with that as long as nobody has searched.
-func (e Estimate) carries(c BytesPerSec, searched bool) Estimate {
-	if searched || e.Has(FieldCapacity) || !e.Has(FieldBandwidth) {
+// carries returns e, of a pair of whose sites exchanges were seen to carry c, with that as long as nobody has searched, or ports are what
+// held those that have.
+func (e Estimate) carries(c BytesPerSec, s search) Estimate {
+	ports := s.pairs > 0 && !s.tells()
+	if ports && e.Has(FieldCapacity) {
+		c = max(c, e.Capacity)
+	} else if s.pairs > 0 || e.Has(FieldCapacity) {
+		c = 0
+	}
+	if c <= 0 || !e.Has(FieldBandwidth) {
 		e.Known &^= FieldCarried
 		return e.clean()
 	}
@@ -151,6 +171,7 @@ type Predictor struct {
 	losses   map[[2]string][2]float64    // packets, and how many of them were lost
 	lines    map[[2]string][]BytesPerSec
 	carried  map[[2]string]BytesPerSec
+	searches map[[2]string]search
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host.
@@ -158,7 +179,13 @@ type Predictor struct {
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, bulks: map[[2]string][]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}}
+	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, bulks: map[[2]string][]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}, searches: map[[2]string]search{}}
+	lan := newLANPorts[string]()
+	type found struct {
+		from, to string
+		rate     BytesPerSec
+	}
+	var all []found
 	doubted := m.lookForSuspects(now).doubts
 	for _, reporter := range m.speakers() {
 		m.each(reporter, func(e *entry) {
@@ -176,6 +203,9 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 			}
 			if b.Has(FieldLatency | FieldBandwidth) {
 				d := [2]string{sites[from], sites[to]}
+				if d[0] == d[1] && d[0] != "" {
+					lan.inside(from, to, b.Bandwidth)
+				}
 				if b.Has(FieldLoss) {
 					n := p.losses[d]
 					p.losses[d] = [2]float64{n[0] + float64(b.LossOf), n[1] + float64(b.LossOf)*b.Loss}
@@ -188,9 +218,14 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 				}
 				if d[0] != d[1] && b.Has(FieldCapacity|FieldLanes) {
 					p.searched[d] = append(p.searched[d], sample{latency: b.Latency, bandwidth: b.Capacity, lanes: b.Lanes})
+					all = append(all, found{from, to, b.Capacity})
 				}
 			}
 		})
+	}
+	for _, f := range all {
+		d := [2]string{sites[f.from], sites[f.to]}
+		p.searches[d] = p.searches[d].take(f.rate, lan.out[f.from], lan.in[f.to])
 	}
 	for _, s := range p.measured {
 		slices.SortStableFunc(s, func(a, b sample) int { return cmp.Compare(a.latency, b.latency) })
@@ -219,10 +254,10 @@ func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
 			e = e.shared(capacity, lanes, p.flows[d])
 		}
 	}
-	if c := p.carried[d]; c > 0 {
-		e = e.carries(c, len(p.searched[d]) > 0)
+	if fromSite == toSite {
+		return e
 	}
-	return e
+	return e.carries(p.carried[d], p.searches[d])
 }
 
 // Losses returns how many packets from one site to another have been counted, over all pairs of them, and how many of these were lost.

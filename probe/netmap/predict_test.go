@@ -75,7 +75,20 @@ func capacitySlowly(s *Snapshot, i, j int, e Estimate) Estimate {
 
 // carriedSlowly is what Predict does to e, of i→j, at last.
 func carriedSlowly(s *Snapshot, i, j int, e Estimate) Estimate {
-	most, searched := BytesPerSec(0), false
+	most, searched, byPorts := BytesPerSec(0), false, false
+	inside := func(a, b int) (rate BytesPerSec) { // what a host gets at most to, or from, others of its site; one of the two is -1
+		for x := range s.N() {
+			from, to := max(a, b), x
+			if a < 0 {
+				from, to = x, b
+			}
+			e := s.Estimate(from, to)
+			if from != to && s.Host(from).Site == s.Host(to).Site && s.Host(to).Site != "" && e.Has(FieldLatency|FieldBandwidth) {
+				rate = max(rate, e.Bandwidth)
+			}
+		}
+		return rate
+	}
 	for a := range s.N() {
 		for b := range s.N() {
 			o := s.Estimate(a, b)
@@ -85,12 +98,21 @@ func carriedSlowly(s *Snapshot, i, j int, e Estimate) Estimate {
 			if o.Has(FieldCarried) {
 				most = max(most, o.Carried)
 			}
-			searched = searched || o.Has(FieldLatency|FieldCapacity|FieldLanes) && o.Source != SourcePredicted
+			if !o.Has(FieldLatency|FieldCapacity|FieldLanes) || o.Source == SourcePredicted {
+				continue
+			}
+			if out, in := inside(a, -1), inside(-1, b); out > 0 && o.Capacity >= 0.9*out || in > 0 && o.Capacity >= 0.9*in {
+				byPorts = true
+			} else {
+				searched = true
+			}
 		}
 	}
 	switch {
-	case most == 0:
-	case searched, e.Has(FieldCapacity), !e.Has(FieldBandwidth):
+	case s.Host(i).Site == s.Host(j).Site:
+	case byPorts && !searched && e.Has(FieldCapacity|FieldBandwidth):
+		e.Carried, e.Known = min(max(most, e.Capacity), 64*e.Bandwidth), e.Known|FieldCarried
+	case most == 0, searched, byPorts, e.Has(FieldCapacity), !e.Has(FieldBandwidth):
 		e.Carried, e.Known = 0, e.Known&^FieldCarried
 	default:
 		e.Carried, e.Known = min(most, 64*e.Bandwidth), e.Known|FieldCarried
@@ -262,6 +284,49 @@ func TestPredictWhatLanesTell(t *testing.T) {
 		got := Predict(NewSnapshot(1, hosts, pairs)).Estimate(0, 3)
 		if got.Bandwidth != tt.want*Mbps || got.Capacity != 20*Mbps || got.Lanes != 16 {
 			t.Errorf("%s: %.2f Mbit/s of %.2f with %d lanes, want %v", tt.name, got.Bandwidth.Mbps(), got.Capacity.Mbps(), got.Lanes, float64(tt.want))
+		}
+	}
+}
+
+// What a pair of hosts got of a link is no more than the ports of the two take. If it is that, many pairs get what exchanges were seen to carry, or as much at least; a
+// search that no port held tells what all get.
+func TestPredictBehindPorts(t *testing.T) {
+	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	for _, tt := range []struct {
+		name          string
+		out, in       BytesPerSec // of the ports of a0 and b0, 0: not known
+		carried, want BytesPerSec
+	}{
+		{"faster ports", 100, 100, 20, 9},
+		{"nobody knows of ports", 0, 0, 20, 9},
+		{"the sender's", 9.5, 100, 20, 20},
+		{"the receiver's", 0, 9.5, 20, 20},
+		{"nothing else was seen", 9.5, 9.5, 0, 9},
+	} {
+		pairs := make([]Estimate, 16)
+		link := Estimate{Known: FieldLatency | FieldBandwidth, Latency: 50 * time.Millisecond, Bandwidth: 9 * Mbps, Source: SourceProbed}
+		for _, k := range []int{2, 3, 6, 7, 8, 9, 12, 13} {
+			pairs[k] = link
+		}
+		pairs[2].Capacity, pairs[2].Lanes, pairs[2].Known = 9*Mbps, 1, pairs[2].Known|FieldCapacity|FieldLanes
+		if tt.carried > 0 {
+			pairs[7].Carried, pairs[7].Known = tt.carried*Mbps, pairs[7].Known|FieldCarried
+		}
+		lan := func(k int, rate BytesPerSec) {
+			if rate > 0 {
+				pairs[k] = Estimate{Known: FieldLatency | FieldBandwidth, Latency: time.Millisecond, Bandwidth: rate * Mbps, Source: SourceProbed}
+			}
+		}
+		lan(1, tt.out) // a0→a1
+		lan(14, tt.in) // b1→b0
+		s := Predict(NewSnapshot(1, hosts, pairs))
+		for _, k := range [][2]int{{0, 2}, {1, 3}} {
+			if got, _ := s.Link(k[0], k[1]); got != tt.want*Mbps {
+				t.Errorf("%s: the link from %d to %d carries %.2f Mbit/s, want %v", tt.name, k[0], k[1], got.Mbps(), float64(tt.want))
+			}
+			if got, _ := s.Capacity(k[0], k[1]); got != 9*Mbps {
+				t.Errorf("%s: %.2f Mbit/s from %d to %d, want 9", tt.name, got.Mbps(), k[0], k[1])
+			}
 		}
 	}
 }

@@ -86,6 +86,16 @@ func (s *Snapshot) Capacity(from, to int) (BytesPerSec, bool) {
 	return e.Bandwidth, e.Has(FieldBandwidth)
 }
 
+// Link returns what all pairs of hosts of the two sites get together by what is known of from→to: its capacity, or what exchanges of several pairs
+// were seen to get where that is more because a port holds each of them ([PortHolds]).
+func (s *Snapshot) Link(from, to int) (BytesPerSec, bool) {
+	all, ok := s.Capacity(from, to)
+	if e := s.Estimate(from, to); ok && e.Has(FieldCarried) {
+		all = max(all, e.Carried)
+	}
+	return all, ok
+}
+
 // TransferTime returns L + size/B for from→to, rounded to a nanosecond
 // (Gupta & Vadhiyar, equation 1). It returns [ErrNotMeasured], wrapped with the
 // pair, if latency or bandwidth is missing.
