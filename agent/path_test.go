@@ -32,6 +32,8 @@ func TestPathOf(t *testing.T) {
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, AtLeast: true}, 10},
 		{"a knee", one | all, netmap.SourceProbed, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 20 * netmap.Mbps, Knee: 13}, 13},
+		{"ports that hold each pair", one | all | netmap.FieldCarried, netmap.SourceProbed, func(e *netmap.Estimate) { e.Carried = 60 * netmap.Mbps },
+			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 20 * netmap.Mbps, Link: 60 * netmap.Mbps, Knee: 13}, 13},
 		{"a knee that nobody has measured", one | all, netmap.SourceDeclared, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 20 * netmap.Mbps}, 10},
 	} {

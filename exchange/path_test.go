@@ -66,3 +66,22 @@ func TestPathBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestPathPart: what a pair of hosts gets where several share a link, which may carry more than one pair can.
+func TestPathPart(t *testing.T) {
+	for _, tt := range []struct {
+		capacity, link netmap.BytesPerSec
+		flows          int
+		want           float64
+	}{
+		{100, 0, 0, 100},
+		{100, 0, 4, 25},
+		{100, 300, 1, 100}, // its port's
+		{100, 300, 4, 75},
+		{100, 20, 4, 25}, // less was seen than one pair gets
+	} {
+		if got := (Path{RTT: 1, Rate: tt.capacity, Capacity: tt.capacity, Link: tt.link, Flows: tt.flows}).part(); got != tt.want {
+			t.Errorf("%v of %v among %d: %v, want %v", tt.capacity, tt.link, tt.flows, got, tt.want)
+		}
+	}
+}
