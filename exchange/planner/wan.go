@@ -38,7 +38,7 @@ func (p *Problem) wan() (*plan.Plan, error) {
 		}
 		local = append(local, l)
 	}
-	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: b.blind})
+	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: b.open})
 }
 
 // A belief is the network by which plans are made and compared: that of the map, where a link of which nobody has measured what several flows
@@ -47,6 +47,7 @@ func (p *Problem) wan() (*plan.Plan, error) {
 type belief struct {
 	net    *plan.Network // nil where rates are not known
 	blind  []bool        // of which links nobody has measured that, [from*pools+to]; nil: of none
+	open   []bool        // of which links nobody has measured what many pairs of hosts get, likewise
 	raised bool          // net is not the map's
 }
 
@@ -54,22 +55,33 @@ func (p *Problem) believed() (b belief, err error) {
 	if b.net, err = p.network(); err != nil || b.net == nil || p.Topology != nil {
 		return b, err
 	}
-	b.blind = p.blind(b.net)
+	b.blind, b.open = p.blind(b.net), p.open(b.net)
 	b.raised = likened(b.net, b.blind)
 	return b, nil
 }
 
 // blind says of which links between clusters nobody has measured what several flows get. That trains read no more than one gets is none: where the
-// network holds each flow, it holds them as well. Nor is what one pair of hosts got through its ports.
+// network holds each flow, it holds them as well.
 func (p *Problem) blind(net *plan.Network) []bool {
-	n, pools := p.Snapshot.N(), net.Pools()
+	return unknown(p.Snapshot, net, func(e netmap.Estimate) bool { return e.Has(netmap.FieldCapacity) })
+}
+
+// open says of which links nobody has measured what many pairs of hosts get: of a blind one, and of one of which a pair got what its ports take. Over such a link
+// bridges are spread over ports. An allgather is not cut for it, as each block crosses it but once.
+func (p *Problem) open(net *plan.Network) []bool {
+	return unknown(p.Snapshot, net, func(e netmap.Estimate) bool { return e.Has(netmap.FieldCapacity) && !e.Has(netmap.FieldCarried) })
+}
+
+// unknown says of which links no pair of hosts has what known looks for.
+func unknown(s *netmap.Snapshot, net *plan.Network, known func(netmap.Estimate) bool) []bool {
+	n, pools := s.N(), net.Pools()
 	blind := make([]bool, pools*pools)
 	for k := range blind {
 		blind[k] = k/pools != k%pools
 	}
 	for i := range n {
 		for j := range n {
-			if e := p.Snapshot.Estimate(i, j); i != j && e.Has(netmap.FieldCapacity) && !e.Has(netmap.FieldCarried) {
+			if i != j && known(s.Estimate(i, j)) {
 				blind[net.Pool[i]*pools+net.Pool[j]] = false
 			}
 		}

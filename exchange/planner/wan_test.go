@@ -104,3 +104,24 @@ func TestHalfKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestOpen: a link of which a pair of hosts got what its ports take is not blind, but nobody knows what many pairs get of it.
+func TestOpen(t *testing.T) {
+	hosts := []netmap.Host{{Name: "a", Site: "a"}, {Name: "b", Site: "b"}}
+	est := func(known netmap.Field) netmap.Estimate {
+		return netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth | known, Latency: 5e6, Bandwidth: 9e6, Capacity: 1e7, Carried: 2e7}
+	}
+	net := &plan.Network{Hosts: []string{"a", "b"}, Pool: []int{0, 1}, Pipe: make([]netmap.BytesPerSec, 4)}
+	for _, c := range []struct {
+		known       netmap.Field
+		blind, open bool
+	}{{0, true, true}, {netmap.FieldCarried, true, true}, {netmap.FieldCapacity, false, false}, {netmap.FieldCapacity | netmap.FieldCarried, false, true}} {
+		p := &Problem{Snapshot: netmap.NewSnapshot(1, hosts, []netmap.Estimate{{}, est(c.known), est(netmap.FieldCapacity), {}})}
+		if got := p.blind(net); !slices.Equal(got, []bool{false, c.blind, false, false}) {
+			t.Errorf("%v: blind %v", c, got)
+		}
+		if got := p.open(net); !slices.Equal(got, []bool{false, c.open, false, false}) {
+			t.Errorf("%v: open %v", c, got)
+		}
+	}
+}
