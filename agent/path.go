@@ -22,7 +22,13 @@ func (a *Agent) path(host string) exchange.Path {
 	if 2*e.Latency >= minPathRTT {
 		e = a.lossesTo(host).fill(e)
 	}
-	return PathOf(e)
+	p := PathOf(e)
+	if p.RTT > 0 {
+		if back, ok := a.believedEstimate(host, a.name); ok && back.Has(netmap.FieldBandwidth) {
+			p.Back = max(back.Bandwidth, back.Capacity, back.Carried)
+		}
+	}
+	return p
 }
 
 // way is what the map knows of the way to host, for the messages of groups.

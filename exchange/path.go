@@ -25,6 +25,8 @@ type Path struct {
 	// Knee is the number of flows that reaches Capacity, as measured. Zero means that it is
 	// to be concluded from Capacity and Rate.
 	Knee int
+	// Back is what many flows get together the other way; zero means unknown.
+	Back netmap.BytesPerSec
 	// Loss is the share of packets that the path loses, 0 … 1.
 	Loss float64
 	// Flows is how many pairs of hosts are likely to share the slowest link of the path, this
@@ -130,6 +132,18 @@ func (p Path) share(lanes int) float64 {
 	}
 	return bytes
 }
+
+// slowBack is how many times faster than back a path is at least whose answers wait for what comes back.
+const slowBack = 2
+
+// answersLate reports whether answers are late because what comes the other way stands in a longer queue than what goes this one, and not because they, or what they answer, were
+// lost.
+func (p Path) answersLate() bool {
+	return p.Back > 0 && p.capacity() >= slowBack*p.Back && p.Loss < lateLoss
+}
+
+// lateLoss is the share of lost packets from which on answers are late because of repairs.
+const lateLoss = 1. / 500
 
 // held reports whether something holds each flow, so that it takes several to fill the path.
 func (p Path) held() bool { return float64(p.capacity()) >= several*float64(p.Rate) }

@@ -42,10 +42,6 @@ const leastQueue = 8 * leastSlice
 // what a slow link's queue of 64 packets has room for.
 const linkQueue = 64 * leastSlice
 
-// fillLoss is the share of lost packets from which on late answers make no window larger: they wait for repairs there, and so would more of what is under way. On
-// the 3-site grid with losses of 1 % alltoalls of 16 KiB took 8 to 17 % longer with it.
-const fillLoss = 1. / 500
-
 // A window bounds the bytes to one host that it has not answered, over all lanes, so that a
 // link's queue holds a few packets of every flow and not all that it has room for.
 //
@@ -87,7 +83,7 @@ type window struct {
 	sent, got int64              // bytes of chunks: written, and answered or given up
 	stuck     int64              // of what is between them, what losses hold: it is in no queue
 	small     int64              // the least slice
-	part      float64            // of what the path carries, this host's, bytes a second; 0: see fillLoss
+	part      float64            // of what the path carries, this host's, bytes a second, where answers are late; 0: they are not, see [Path.answersLate]
 	rate      netmap.BytesPerSec // of the path
 	base      time.Duration      // round trip of a slice without queues
 	least     time.Duration      // time of the quickest slice, at most, by the clocks of both ends
@@ -129,7 +125,7 @@ func (w *window) serve(lanes int, p Path, chunk int) (share int64) {
 		return 0
 	}
 	share = int64(min(p.share(lanes), maxWindow))
-	if p.Loss < fillLoss {
+	if p.answersLate() {
 		w.part = p.portion(lanes)
 	}
 	w.slice = min(max(share/max(sliceParts, laneParts*int64(lanes)), w.small), int64(chunk))
@@ -186,18 +182,18 @@ func (w *window) answered(n int64, took, most time.Duration) {
 	}
 }
 
-// fill notes that a slice was answered trip after it had gone out, and that it took so long to get there by the clocks of both ends. Where what comes
-// the other way stands in a queue, as on a path that is slower in that direction, answers do as well, and more must be under way for this host's part of
-// the path. What the slice itself stood in queues ahead is not counted, or windows would make those longer. Of 4 hosts over 10 Mbit/s there and 2 back, whose round trips took
-// 200 ms instead of 55, windows that grew by half every other round left 40 % of the first 1.5 s unused. The least of a few counts: an answer may have been lost.
+// fill notes that a slice was answered trip after it had gone out, and that it took so long to get there by the clocks of both ends. On a path that is slower
+// the other way answers stand in the queue of what comes there, and more must be under way for this host's part of
+// the path. What the slice itself stood in queues ahead is not counted, and where there is one already nothing is done, or windows would make those longer. Of 4 hosts over 10 Mbit/s there
+// and 2 back, whose round trips took 200 ms instead of 55, windows that grew by half every other round left 40 % of the first 1.5 s unused. The least of a few counts: an answer may have been lost.
 func (w *window) fill(trip, took time.Duration) {
-	if trip == math.MaxInt64 || w.least == math.MaxInt64 {
+	if w.part == 0 || trip == math.MaxInt64 || w.least == math.MaxInt64 {
 		return
 	}
 	copy(w.trips[1:], w.trips[:])
 	w.trips[0] = trip - max(took-w.least, 0)
 	least := slices.Min(w.trips[:])
-	if more := int64(min(w.part*least.Seconds(), maxWindow)) + w.slice; w.pressed && more > w.limit {
+	if more := int64(min(w.part*least.Seconds(), maxWindow)) + w.slice; w.pressed && more > w.limit && w.queued(w.late) < w.some()/2 {
 		w.limit = more
 	}
 }

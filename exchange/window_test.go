@@ -157,7 +157,7 @@ func TestWindowFills(t *testing.T) {
 		{"nobody waits", []time.Duration{ms(200), ms(200), ms(200), ms(200)}, 0, false, 0},
 		{"for ever", []time.Duration{1e18, 1e18, 1e18, 1e18}, 0, true, time.Duration(maxWindow * 1e9 / (rate / flows))},
 	} {
-		w := newWindow(Path{RTT: 50 * time.Millisecond, Rate: rate, Flows: flows}, 1, 4096)
+		w := newWindow(Path{RTT: 50 * time.Millisecond, Rate: rate, Back: rate / 2, Flows: flows}, 1, 4096)
 		want := w.limit
 		if tt.want > 0 {
 			want = max(want, int64(rate/flows*tt.want.Seconds())+w.slice)
@@ -169,6 +169,25 @@ func TestWindowFills(t *testing.T) {
 		}
 		if w.limit != want {
 			t.Errorf("%s: a window of %d bytes, want %d", tt.name, w.limit, want)
+		}
+	}
+}
+
+// TestAnswersLate: windows go by late answers where a path is slower the other way and loses little.
+func TestAnswersLate(t *testing.T) {
+	for _, tt := range []struct {
+		p    Path
+		want bool
+	}{
+		{Path{Rate: 10}, false},
+		{Path{Rate: 10, Back: 5}, true},
+		{Path{Rate: 10, Back: 6}, false},
+		{Path{Rate: 3, Capacity: 10, Back: 5}, true},
+		{Path{Rate: 10, Back: 2, Loss: 0.001}, true},
+		{Path{Rate: 10, Back: 2, Loss: 0.01}, false},
+	} {
+		if got := tt.p.answersLate(); got != tt.want {
+			t.Errorf("%+v: %t", tt.p, got)
 		}
 	}
 }
