@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -174,6 +175,9 @@ func (p *Operation) Wait(ctx context.Context) (*Result, error) {
 	defer m.mu.Unlock()
 	if o.err != nil {
 		return nil, o.err
+	}
+	if !slices.Contains(p.r.held, o) {
+		return nil, errLeft // since the operation was over, and the memory has gone with the rank
 	}
 	res := o.result
 	v := res.views[p.r.rank]
