@@ -26,7 +26,8 @@ const (
 // A queue is seen in the transport's round trip. That may be one of the other direction, in which answers stand; so
 // where a window of ours has the receiver's clock (see [window]), the slices must have been late as well.
 // They are when the peer reads slowly, too: then by far more than the round trip, in which only the packets of a
-// slice wait for each other.
+// slice wait for each other. And they must have been later than the least window takes to leave: on a slow link the slices of one lane that go
+// out together wait for each other as long as that, and the last pair of an exchange looked as if the link had fallen to what it got.
 type press struct {
 	starved time.Duration // since the last look
 	at      time.Time     // of the last look
@@ -51,7 +52,7 @@ func (m *meter) pressed(now time.Time) {
 	st := m.stats()
 	queue := st.LatestRTT - st.MinRTT
 	if m.win != nil {
-		if p.late == noTime || queue < p.late/2 {
+		if p.late == noTime || queue < p.late/2 || p.late < m.win.burst() {
 			return
 		}
 		queue = min(queue, p.late)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gridagent/gridagent/internal/gridnet"
 	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
+	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // What a lane has carried counts where it always had something to send and a queue is on the way there, and never otherwise.
@@ -24,10 +25,12 @@ func TestPressed(t *testing.T) {
 		want    bool
 	}{
 		{"a queue", 40 * time.Millisecond, false, 0, 0, false, true},
-		{"a queue, by both ends", 40 * time.Millisecond, true, 20 * time.Millisecond, 0, false, true},
+		{"a queue, by both ends", 80 * time.Millisecond, true, 60 * time.Millisecond, 0, false, true},
 		{"a queue of the other direction", 40 * time.Millisecond, true, 0, 0, false, false},
 		{"a slow reader", trip, true, 20 * time.Millisecond, 0, false, false},
 		{"no queue", trip + time.Millisecond, false, 0, 0, false, false},
+		{"a window's own burst", 60 * time.Millisecond, true, 30 * time.Millisecond, 0, false, false},
+		{"more than that", 80 * time.Millisecond, true, 60 * time.Millisecond, 0, false, true},
 		{"starved", 40 * time.Millisecond, false, 0, lookEvery / 4, false, false},
 		{"no counters", 0, false, 0, 0, true, false},
 	} {
@@ -36,7 +39,7 @@ func TestPressed(t *testing.T) {
 			m.open(nil, true, time.Unix(0, 0))
 		}
 		if tc.window {
-			m.win = &tap{window: &window{}}
+			m.win = &tap{window: &window{rate: 2 * netmap.Mbps, small: leastSlice}} // takes 40 ms for the least window
 		}
 		now := time.Unix(0, 0)
 		m.wrote(1<<20, now)

@@ -207,6 +207,14 @@ func (w *window) queued(late time.Duration) int64 {
 // some is what of it is to be in queues at most: parts of it are the bounds of adjust. It is a part of what comes between two answers, and leastQueue at least.
 func (w *window) some() int64 { return max(w.slice, w.step/2, w.queue) }
 
+// burst is how long what a window holds at least takes over the path when all of it goes out at once.
+func (w *window) burst() time.Duration {
+	if w.rate <= 0 {
+		return 0
+	}
+	return w.rate.Time(leastSlices * w.small)
+}
+
 // adjust ends a round.
 func (w *window) adjust() {
 	w.least = min(w.least, w.most)

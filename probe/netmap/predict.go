@@ -140,10 +140,16 @@ func (e Estimate) lacksCapacity() bool {
 // lane gets, and the lanes that reach it. Where nothing but trains has measured e, it may say that one flow gets the whole link, and like
 // pairs that this takes many: then it gets flow, the most that bulk probes of any pair have found one to get, 0 if there were none. Where that is more
 // than one of many lanes can get they contradict each other, and nothing is corrected: no host's word alone makes a link slow.
+//
+// Where one lane reaches the capacity a flow gets all that the link carries. If e has less, and no bulk probe of its own has said that something holds its flows, both are
+// readings of one thing, and the one of e is later, or worse: were e left with both, something would seem to hold each of its flows.
 func (e Estimate) shared(capacity, lanes, flow BytesPerSec) Estimate {
 	most := crowded * capacity / max(lanes, 1)
 	if !e.Has(FieldLine) && e.Bandwidth > most && 0 < flow && flow <= most {
 		e.Bandwidth = flow
+	}
+	if lanes <= 1 && !e.Has(FieldLine) {
+		capacity = e.Bandwidth
 	}
 	e.Capacity, e.Lanes = max(capacity, e.Bandwidth), int(lanes+0.5)
 	e.Known |= FieldCapacity | FieldLanes

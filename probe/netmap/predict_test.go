@@ -288,6 +288,30 @@ func TestPredictWhatLanesTell(t *testing.T) {
 	}
 }
 
+// Where one lane reaches the capacity, a pair that has a lower reading of the link, and no bulk probe, has no flows that something holds: a link that was
+// taken to have fallen at the end of an exchange would be sent to at a pace in all that follow.
+func TestPredictOfOneLane(t *testing.T) {
+	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	pairs := make([]Estimate, 16)
+	pairs[2] = Estimate{Known: FieldLatency | FieldBandwidth | FieldLine | FieldCapacity | FieldLanes, Latency: 50 * time.Millisecond, Bandwidth: 1.34 * Mbps, Line: 1.34 * Mbps, Capacity: 1.34 * Mbps, Lanes: 1, Source: SourceProbed}
+	fallen := Estimate{Known: FieldLatency | FieldBandwidth, Latency: 50 * time.Millisecond, Bandwidth: 0.76 * Mbps, Source: SourceObserved}
+	held := Estimate{Known: fallen.Known | FieldLine, Latency: 50 * time.Millisecond, Bandwidth: 0.5 * Mbps, Line: 1.34 * Mbps, Source: SourceProbed}
+	pairs[3], pairs[7] = fallen, held
+	s := Predict(NewSnapshot(1, hosts, pairs))
+	for _, tt := range []struct {
+		name     string
+		from, to int
+		want     BytesPerSec
+	}{
+		{"fallen", 0, 3, 0.76 * Mbps},
+		{"held, says a bulk probe", 1, 3, 1.34 * Mbps},
+	} {
+		if got := s.Estimate(tt.from, tt.to); got.Capacity != tt.want || got.Lanes != 1 {
+			t.Errorf("%s: capacity %.2f Mbit/s with %d lanes, want %.2f", tt.name, got.Capacity.Mbps(), got.Lanes, tt.want.Mbps())
+		}
+	}
+}
+
 // What a pair of hosts got of a link is no more than the ports of the two take. If it is that, many pairs get what exchanges were seen to carry, or as much at least; a
 // search that no port held tells what all get.
 func TestPredictBehindPorts(t *testing.T) {
