@@ -49,7 +49,9 @@ func TestChunkOf(t *testing.T) {
 		{"small pieces, far", pieces(16 << 10), two(5*time.Millisecond, netmap.Mbps), 4 * 1390},
 		{"large pieces, far", pieces(256 << 10), two(5*time.Millisecond, netmap.Mbps), 8 * 1390},
 		{"pieces in a LAN", pieces(16 << 10), two(50*time.Microsecond, netmap.Mbps), whole},
-		{"hosts that take turns", shuffle.Shift, two(5*time.Millisecond, 0.8*netmap.Mbps), whole},
+		{"hosts that take turns", shuffle.Shift, two(50*time.Millisecond, 100*netmap.Mbps), whole},
+		{"hosts that take turns on a slow link", shuffle.Shift, two(5*time.Millisecond, 0.8*netmap.Mbps), 16 << 10},
+		{"a chunk in half a round trip", shuffle.Shift, two(50*time.Millisecond, 8*netmap.Mbps), 32 << 10},
 	} {
 		p, err := tc.make(tc.snap.Names(), plan.AlltoallSizes{Uniform: size})
 		if err != nil {

@@ -41,6 +41,7 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
+	exchange.Weigh(parts, sitesIn(snap))
 	encoded := make([][]byte, len(parts))
 	for i, p := range parts {
 		encoded[i] = p.AppendTo(nil)
@@ -50,6 +51,15 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 	}
 	d.info.Cost = time.Since(begun)
 	return encoded, d.info, nil
+}
+
+// sitesIn returns where the hosts of snap stand.
+func sitesIn(snap *netmap.Snapshot) func(host string) string {
+	sites := make(map[string]string, snap.N())
+	for _, h := range snap.Hosts() {
+		sites[h.Name] = h.Site
+	}
+	return func(host string) string { return sites[host] }
 }
 
 // exchangeID names operation seq of a group on the lanes.

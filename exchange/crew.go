@@ -26,7 +26,7 @@ const handshakeBytes = 4 << 10
 func (x *run) lanesTo(p *peer) int {
 	p.path = x.eng.cfg.Path(p.name)
 	if p.path.Flows <= 0 && p.path.known() {
-		p.path.Flows = x.sharing(p)
+		p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, x.sharing(p))
 	}
 	n := p.path.Lanes()
 	if x.eng.cfg.Lanes != nil {
@@ -35,7 +35,7 @@ func (x *run) lanesTo(p *peer) int {
 	switch {
 	case p.pacer != nil:
 	case x.part.Collective == plan.Allgather:
-		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.givers())
+		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.part.like(x.eng.cfg.Site, p.name, false, x.givers()))
 	default:
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}

@@ -9,23 +9,27 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// The first byte of an encoded part. One without pieces and lead is written as before there were any,
+// The first byte of an encoded part. One without pieces and lead, or without crossings, is written as before there were any,
 // so that agents of that time can run it.
 const (
-	partVersion   = 2
-	piecesVersion = 3
+	partVersion     = 2
+	piecesVersion   = 3
+	crossingVersion = 4
 )
 
 // AppendTo appends the encoding of p to dst. p must be valid.
 //
 // A part crosses links of 1 Mbit/s while nothing else moves, so names share their
 // front with the previous one, and numbers are varints of differences: version, id,
-// collective, hosts, self, chunk, in the newer version the lead, blocks (number gap, size difference, role,
-// and in the newer version 0 or 1 + the offset of a piece), sends (id difference, host, block differences, waits, hosts to tell), recvs likewise.
+// collective, hosts, self, chunk, from the second version on the lead, in the third crossings (host, bytes), blocks (number gap, size difference, role,
+// and from the second version on 0 or 1 + the offset of a piece), sends (id difference, host, block differences, waits, hosts to tell), recvs likewise.
 func (p *Part) AppendTo(dst []byte) []byte {
 	version := byte(partVersion)
 	if p.Lead > 0 || slices.ContainsFunc(p.Blocks, func(b Block) bool { return b.Cut }) {
 		version = piecesVersion
+	}
+	if len(p.Crossings) > 0 {
+		version = crossingVersion
 	}
 	dst = append(dst, version)
 	dst = append(dst, p.ID[:]...)
@@ -47,8 +51,15 @@ func (p *Part) AppendTo(dst []byte) []byte {
 	}
 	u(p.Self)
 	u(p.Chunk)
-	if version == piecesVersion {
+	if version >= piecesVersion {
 		u(int(p.Lead))
+	}
+	if version >= crossingVersion {
+		u(len(p.Crossings))
+		for _, c := range p.Crossings {
+			u(c.Host)
+			u(int(c.Bytes))
+		}
 	}
 	u(len(p.Blocks))
 	number, size := -1, 0
@@ -58,7 +69,7 @@ func (p *Part) AppendTo(dst []byte) []byte {
 		// The role rides on the size's difference: one byte for a block like its predecessor.
 		dst = binary.AppendVarint(dst, (b.Size-int64(size))*3+int64(b.Role))
 		size = int(b.Size)
-		if version == piecesVersion {
+		if version >= piecesVersion {
 			after := int64(0)
 			if b.Cut {
 				after = 1 + b.Offset
@@ -238,8 +249,8 @@ func (r *partReader) list(limit int) []int {
 func (r *partReader) part() *Part {
 	p := &Part{Collective: plan.Allgather}
 	version := r.byte()
-	if r.err == nil && version != partVersion && version != piecesVersion {
-		r.fail(fmt.Errorf("version %d, want %d or %d", version, partVersion, piecesVersion))
+	if r.err == nil && (version < partVersion || version > crossingVersion) {
+		r.fail(fmt.Errorf("version %d, want %d to %d", version, partVersion, crossingVersion))
 	}
 	copy(p.ID[:], r.bytes(len(p.ID)))
 	switch v := r.byte(); {
@@ -251,13 +262,16 @@ func (r *partReader) part() *Part {
 	r.hosts(p)
 	p.Self = r.num(maxHosts)
 	p.Chunk = r.num(maxChunk)
-	if version == piecesVersion {
+	if version >= piecesVersion {
 		p.Lead = int64(r.num(plan.MaxLead))
+	}
+	if version >= crossingVersion {
+		r.crossings(p)
 	}
 	if r.err != nil {
 		return p
 	}
-	r.blocks(p, version == piecesVersion)
+	r.blocks(p, version >= piecesVersion)
 	r.sends(p)
 	r.recvs(p)
 	return p
@@ -283,6 +297,17 @@ func (r *partReader) hosts(p *Part) {
 	}
 	if n == 0 && r.err == nil {
 		r.fail(errors.New("no hosts"))
+	}
+}
+
+func (r *partReader) crossings(p *Part) {
+	n := r.count(2)
+	if n == 0 {
+		return
+	}
+	p.Crossings = make([]Crossing, n)
+	for i := range p.Crossings {
+		p.Crossings[i] = Crossing{Host: r.num(maxHosts), Bytes: int64(r.num(maxBytes))}
 	}
 }
 

@@ -91,13 +91,14 @@ type Recv struct {
 type Part struct {
 	ID         ID
 	Collective plan.Collective
-	Hosts      []string // all hosts of the plan, in its order
-	Self       int      // index in Hosts
-	Chunk      int      // bytes of every chunk but a block's last
-	Lead       int64    // bytes that may be missing of a transfer when others are told that it is complete
-	Blocks     []Block  // blocks that this host sends or receives, by (Piece, Origin, Dest) ascending
-	Sends      []Send   // in plan order: the order in which a destination's transfers are served
-	Recvs      []Recv   // by ID ascending
+	Hosts      []string   // all hosts of the plan, in its order
+	Self       int        // index in Hosts
+	Chunk      int        // bytes of every chunk but a block's last
+	Lead       int64      // bytes that may be missing of a transfer when others are told that it is complete
+	Crossings  []Crossing // links to other sites of which this site's hosts send very unequal shares
+	Blocks     []Block    // blocks that this host sends or receives, by (Piece, Origin, Dest) ascending
+	Sends      []Send     // in plan order: the order in which a destination's transfers are served
+	Recvs      []Recv     // by ID ascending
 }
 
 // Number returns the number of b on the wire: its origin for an allgather block,
@@ -162,7 +163,7 @@ func (p *Part) Validate() error { return p.validate(true) }
 
 // validate is Validate, and without names for a part whose hosts are those of one that has passed.
 func (p *Part) validate(names bool) error {
-	for _, check := range []func() error{p.checkHead, p.checkBlocks, p.checkRecvs, p.checkSends, p.checkWaits} {
+	for _, check := range []func() error{p.checkHead, p.checkCrossings, p.checkBlocks, p.checkRecvs, p.checkSends, p.checkWaits} {
 		if err := check(); err != nil {
 			return fmt.Errorf("part of exchange %v: %w", p.ID, err)
 		}

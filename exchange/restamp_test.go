@@ -21,7 +21,7 @@ func TestRestamp(t *testing.T) {
 	if got := want.AppendTo(nil); !reflect.DeepEqual(got, again) || string(encoded) != before {
 		t.Errorf("restamped %x, want %x; the original is now %x, was %x", again, got, encoded, before)
 	}
-	for _, bad := range [][]byte{nil, {partVersion}, append([]byte{piecesVersion + 1}, encoded[1:]...)} {
+	for _, bad := range [][]byte{nil, {partVersion}, append([]byte{crossingVersion + 1}, encoded[1:]...)} {
 		if _, err := Restamp(bad, p.ID); err == nil {
 			t.Errorf("restamped %x", bad)
 		}

@@ -30,9 +30,9 @@ type model struct {
 	late bool     // synchronisations have no lead
 	last forecast // whose memory the next one uses
 
-	// Of the plan that is looked at: what the lanes of a pair get, n×n, and how many pairs of hosts use each pipe.
-	rates []float64
-	flows []int32
+	// Of the plan that is looked at: what the lanes of a pair get and what it carries, n×n, and how many pairs of hosts use each pipe for how many bytes.
+	rates, moved, piped []float64
+	flows               []int32
 }
 
 // What a message costs where it is not measured: a write, a packet and two wake-ups at either
@@ -205,24 +205,28 @@ func (m *model) load(p *plan.Plan) (float64, error) {
 }
 
 // open sets rates to what the engine's lanes get for p: all that the path of a pair carries, which it shares with the
-// other pairs of its pipe that p uses, and at least what one flow gets.
+// other pairs of its pipe that p uses, by what each has to carry but no less than evenly, and at least what one flow gets.
 func (m *model) open(p *plan.Plan) {
 	if m.rates = append(m.rates[:0], m.ceiling...); m.capacity == nil {
 		return
 	}
-	used := make([]bool, m.n*m.n)
-	m.flows = zeros(m.flows, m.pools*m.pools)
+	moved := zeros(m.moved, m.n*m.n)
+	m.moved, m.flows, m.piped = moved, zeros(m.flows, m.pools*m.pools), zeros(m.piped, m.pools*m.pools)
 	for i := range p.Transfers {
-		a, b := p.Transfers[i].Src, p.Transfers[i].Dst
-		if !used[a*m.n+b] {
-			used[a*m.n+b] = true
-			m.flows[m.net.Pool[a]*m.pools+m.net.Pool[b]]++
+		t := &p.Transfers[i]
+		way, pipe := t.Src*m.n+t.Dst, m.net.Pool[t.Src]*m.pools+m.net.Pool[t.Dst]
+		if moved[way] == 0 {
+			m.flows[pipe]++
 		}
+		bytes := float64(p.Bytes(t)) + 1 // one that moves nothing is there as well
+		moved[way] += bytes
+		m.piped[pipe] += bytes
 	}
 	for way, rate := range m.ceiling {
 		a, b := m.net.Pool[way/m.n], m.net.Pool[way%m.n]
-		if a != b && used[way] {
-			m.rates[way] = max(rate, min(m.capacity[way]/float64(m.flows[a*m.pools+b]), maxLanes*rate))
+		if pipe := a*m.pools + b; a != b && moved[way] > 0 {
+			part := max(1/float64(m.flows[pipe]), moved[way]/m.piped[pipe])
+			m.rates[way] = max(rate, min(m.capacity[way]*part, maxLanes*rate))
 		}
 	}
 }

@@ -26,12 +26,13 @@ const (
 	Groups   Row = "groups"   // many groups at once
 	Young    Row = "young"    // agents that have just met
 	Pauses   Row = "pauses"   // operations far apart
+	Uneven   Row = "uneven"   // blocks that differ much
 	Drawn    Row = "drawn"    // grids that nobody has chosen
 	Loopback Row = "loopback" // CPU time of one pair, in real time
 	Idle     Row = "idle"     // what agents take that do nothing
 )
 
-var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Young, Pauses, Drawn, Loopback, Idle}
+var order = []Row{Shared, Held, Loss, Totals, Engines, Switches, Best, Fall, Pair, Lanes, Small, Groups, Young, Pauses, Uneven, Drawn, Loopback, Idle}
 
 // titles say what the rows are.
 var titles = map[Row]string{
@@ -49,6 +50,7 @@ var titles = map[Row]string{
 	Groups:   "many groups at once, each an allgather over all hosts",
 	Young:    "agents that met so long ago, and are then kept busy: one operation behind the other, without a pause",
 	Pauses:   "operations ten minutes apart, as of the steps of a workflow",
+	Uneven:   "blocks of very different sizes (the largest is given): of an allgather, first: the first rank has it and the others 1 KiB, third: every third has it and the others nothing, harmonic: rank i has 1/(i+1) of it; of an alltoall, first: the first rank sends it to all and the others 100 bytes, pair: the first sends it to the last, all else is 1 KiB, square: each sends one such, one of 1/2, 1/5, 1/10, …",
 	Drawn:    "grids drawn from seeds: 2 to 5 sites, 3 to 24 hosts, links of 1 to 1000 Mbit/s, 1 to 150 ms, some with losses or held flows",
 	Loopback: "one pair over loopback, in real time: CPU time beside a bare loop over the same library",
 	Idle:     "so many agents at ten sites that all start at once and are then left alone: CPU time, heap and goroutines of each, the emulated network's with them",

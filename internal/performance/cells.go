@@ -174,6 +174,18 @@ var cellsOf = map[Row]func() []Cell{
 		}
 		return cells
 	},
+	Uneven: func() (cells []Cell) {
+		for _, network := range []string{sharedGrid, heldGrid, lossGrid} {
+			cells = append(cells,
+				Cell{Collective: plan.Allgather, Network: network + "-first", Size: 5 * mib, Settle: settling, Runs: 3},
+				Cell{Collective: plan.Allgather, Network: network + "-third", Size: 768 * kib, Settle: settling, Runs: 3},
+				Cell{Collective: plan.Allgather, Network: network + "-harmonic", Size: 2 * mib, Settle: settling, Runs: 3},
+				Cell{Collective: plan.Alltoall, Network: network + "-first", Size: 256 * kib, Settle: settling, Runs: 3},
+				Cell{Collective: plan.Alltoall, Network: network + "-pair", Size: 4 * mib, Settle: settling, Runs: 3},
+				Cell{Collective: plan.Alltoall, Network: network + "-square", Size: mib, Settle: settling, Runs: 3})
+		}
+		return cells
+	},
 	Drawn: func() []Cell { return drawnCells(1, 6) },
 }
 

@@ -22,7 +22,7 @@ func measure(t *testing.T, c Cell) Reading {
 	how := map[Row]func(*testing.T, *Reading){
 		Shared: measureExchange, Held: measureExchange, Loss: measureExchange, Totals: measureExchange, Engines: measureEngines,
 		Switches: measureSwitches, Best: measureBest, Fall: measureFall, Pair: measurePair, Lanes: measureLanes, Small: measureSmall, Groups: measureGroups,
-		Young: measureYoung, Pauses: measurePauses, Drawn: measureDrawn, Loopback: measureLoopback, Idle: measureIdle,
+		Young: measureYoung, Pauses: measurePauses, Uneven: measureUneven, Drawn: measureDrawn, Loopback: measureLoopback, Idle: measureIdle,
 	}[c.Row]
 	if how == nil {
 		r.Failed = fmt.Sprintf("no row %q", c.Row)

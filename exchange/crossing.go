@@ -1,0 +1,122 @@
+package exchange
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// What a host sends over a link between sites is not known to its mates, and each takes itself for one of as many as there are hosts. Where blocks differ much
+// in size that is wrong: 5 MiB of one host beside 1 KiB of nineteen went at an eighth of a link that would have carried eight times as much
+// (docs/design/lanes.md). So whoever cuts a plan into parts tells, of such links, what crosses them in all.
+
+// A Crossing is a link between two sites over which hosts of the first, or pairs of hosts, send very unequal shares.
+type Crossing struct {
+	Host  int   // index in Part.Hosts: one of those that this host sends to there
+	Bytes int64 // that all hosts of this host's site send there together
+}
+
+// uneven is how many times the mean of its site a host must send over a link for the link to be told of, or how many times the mean of all pairs of hosts
+// that an alltoall uses one of them does.
+const uneven = 2
+
+// A crossed is what crosses a link.
+type crossed struct {
+	all        int64 // bytes
+	most, pair int64 // of the host, and of the pair of hosts, that sends most
+	pairs      int   // that send any
+}
+
+// Weigh sets the Crossings of the parts of a plan, of which parts[i] is that of Hosts[i]; site says where a host stands, "" if nobody knows.
+func Weigh(parts []*Part, site func(host string) string) {
+	type link struct{ from, to string }
+	hosts, links := make(map[string]int), make(map[link]crossed)
+	for _, p := range parts {
+		from := site(p.Hosts[p.Self])
+		hosts[from]++
+		for to, c := range p.crossings(site) {
+			x := links[link{from, to}]
+			x.all, x.most = x.all+c.all, max(x.most, c.most)
+			x.pairs, x.pair = x.pairs+c.pairs, max(x.pair, c.pair)
+			links[link{from, to}] = x
+		}
+	}
+	for _, p := range parts {
+		p.Crossings = nil
+		from, told := site(p.Hosts[p.Self]), make(map[string]bool)
+		for _, s := range p.Sends {
+			to := site(p.Hosts[s.Dst])
+			x, ok := links[link{from, to}]
+			mean := float64(x.all) / float64(max(hosts[from], 1))
+			pair := float64(x.all) / float64(max(x.pairs, 1))
+			if ok && !told[to] && (float64(x.most) > uneven*mean || p.Collective == plan.Alltoall && float64(x.pair) > uneven*pair) {
+				told[to] = true
+				p.Crossings = append(p.Crossings, Crossing{Host: s.Dst, Bytes: x.all})
+			}
+		}
+	}
+}
+
+// crossings returns by site what p sends there, of other sites than its own.
+func (p *Part) crossings(site func(host string) string) map[string]crossed {
+	from := site(p.Hosts[p.Self])
+	to := make([]int64, len(p.Hosts))
+	for i := range p.Sends {
+		to[p.Sends[i].Dst] += p.carries(&p.Sends[i])
+	}
+	own := make(map[string]crossed)
+	for dst, bytes := range to {
+		there := site(p.Hosts[dst])
+		if bytes == 0 || from == "" || there == "" || from == there {
+			continue
+		}
+		c := own[there]
+		c.all, c.pairs, c.pair = c.all+bytes, c.pairs+1, max(c.pair, bytes)
+		c.most = c.all
+		own[there] = c
+	}
+	return own
+}
+
+// carries returns the bytes of a send.
+func (p *Part) carries(s *Send) (n int64) {
+	for _, b := range s.Blocks {
+		n += p.Blocks[b].Size
+	}
+	return n
+}
+
+// like returns how many senders like this host would send all that crosses the link to the site of the host to, if each sent as much as this one, or as much as this one
+// sends to that host alone; at least 1, and at most most. That is most where nothing has been told of the link.
+func (p *Part) like(site func(host string) string, to string, alone bool, most int) int {
+	there := site(to)
+	for _, c := range p.Crossings {
+		if site(p.Hosts[c.Host]) != there {
+			continue
+		}
+		var own int64
+		for i := range p.Sends {
+			if dst := p.Hosts[p.Sends[i].Dst]; dst == to || !alone && site(dst) == there {
+				own += p.carries(&p.Sends[i])
+			}
+		}
+		if own == 0 {
+			return most
+		}
+		return int(min(max(math.Round(float64(c.Bytes)/float64(own)), 1), float64(most)))
+	}
+	return most
+}
+
+func (p *Part) checkCrossings() error {
+	if len(p.Crossings) > len(p.Hosts) {
+		return fmt.Errorf("%d crossings of %d hosts", len(p.Crossings), len(p.Hosts))
+	}
+	for _, c := range p.Crossings {
+		if c.Host < 0 || c.Host >= len(p.Hosts) || c.Host == p.Self || c.Bytes < 0 || c.Bytes > maxBytes {
+			return fmt.Errorf("%d bytes cross to the site of host %d", c.Bytes, c.Host)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package exchange
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// siteOfTest is the site of a host whose name begins with it.
+func siteOfTest(host string) string { return strings.TrimRight(host, "0123456789") }
+
+// A host that sends nearly all that crosses a link knows so, and its mates that they send little; of a link that all share alike nobody is told.
+func TestWeigh(t *testing.T) {
+	hosts := []string{"a0", "a1", "a2", "a3", "b0", "b1"}
+	direct := func(sizes []int64) *plan.Plan {
+		p := &plan.Plan{Collective: plan.Allgather, Algorithm: "test", Hosts: hosts, Sizes: sizes}
+		for s := range hosts {
+			for d := range hosts {
+				if s != d {
+					p.Transfers = append(p.Transfers, plan.Transfer{ID: len(p.Transfers), Src: s, Dst: d, Phase: -1, Blocks: []plan.Block{{Origin: s, Dest: plan.All}}})
+				}
+			}
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		name  string
+		sizes []int64
+		alike map[string][2]int // by sender: hosts like it that would fill the link from a to b, and pairs like its own
+	}{
+		{"equal", []int64{1000, 1000, 1000, 1000, 1000, 1000}, map[string][2]int{"a0": {4, 8}, "a1": {4, 8}}},
+		{"one has nearly all", []int64{1 << 20, 1000, 1000, 1000, 5, 5}, map[string][2]int{"a0": {1, 2}, "a1": {4, 8}}},
+		{"one has two thirds", []int64{6000, 1000, 1000, 1000, 5, 5}, map[string][2]int{"a0": {2, 3}, "a1": {4, 8}}},
+		{"one has all", []int64{1000, 0, 0, 0, 0, 0}, map[string][2]int{"a0": {1, 2}, "a1": {4, 8}}},
+	} {
+		parts, err := Split(direct(tt.sizes), ID{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Weigh(parts, siteOfTest)
+		for _, p := range parts {
+			again, err := ParsePart(p.AppendTo(nil))
+			if err != nil || !reflect.DeepEqual(again.Crossings, p.Crossings) {
+				t.Errorf("%s: %v, %v after a journey, want %v", tt.name, err, again, p.Crossings)
+			}
+			want, ok := tt.alike[p.Hosts[p.Self]]
+			if !ok {
+				continue
+			}
+			if got := p.like(siteOfTest, "b0", false, 4); got != want[0] {
+				t.Errorf("%s: %s is one of %d, want %d", tt.name, p.Hosts[p.Self], got, want[0])
+			}
+			if got := p.like(siteOfTest, "b1", true, 8); got != want[1] {
+				t.Errorf("%s: a pair of %s is one of %d, want %d", tt.name, p.Hosts[p.Self], got, want[1])
+			}
+		}
+		if tt.name == "equal" && len(parts[0].Crossings)+len(parts[4].Crossings) > 0 {
+			t.Errorf("%v of equal blocks", parts[0].Crossings)
+		}
+	}
+}
+
+// What is told of a link is what all parts send over it, and only those are told that do.
+func TestWeighRandom(t *testing.T) {
+	for seed := range uint64(30) {
+		parts, err := Split(randomPlan(rand.New(rand.NewPCG(seed, 29)), 64), ID{}, 64, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		site := func(host string) string { return host[len(host)-1:] } // hosts are numbered
+		Weigh(parts, site)
+		for _, p := range parts {
+			for _, c := range p.Crossings {
+				var all int64
+				for _, q := range parts {
+					if site(q.Hosts[q.Self]) != site(p.Hosts[p.Self]) {
+						continue
+					}
+					for i := range q.Sends {
+						if site(q.Hosts[q.Sends[i].Dst]) == site(p.Hosts[c.Host]) {
+							all += q.carries(&q.Sends[i])
+						}
+					}
+				}
+				if all != c.Bytes || site(p.Hosts[c.Host]) == site(p.Hosts[p.Self]) {
+					t.Errorf("seed %d: %s is told of %d bytes to the site of %s, which are %d", seed, p.Hosts[p.Self], c.Bytes, p.Hosts[c.Host], all)
+				}
+			}
+			if err := p.Validate(); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		}
+	}
+	for _, bad := range []Crossing{{Host: 2}, {Host: 0}, {Host: -1}, {Host: 1, Bytes: -1}, {Host: 1, Bytes: maxBytes + 1}} {
+		p := &Part{Collective: plan.Allgather, Hosts: []string{"a", "b"}, Chunk: 1, Crossings: []Crossing{bad}}
+		if p.Validate() == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
