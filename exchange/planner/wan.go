@@ -75,18 +75,18 @@ func (p *Problem) open(net *plan.Network) []bool {
 // unknown says of which links no pair of hosts has what known looks for.
 func unknown(s *netmap.Snapshot, net *plan.Network, known func(netmap.Estimate) bool) []bool {
 	n, pools := s.N(), net.Pools()
-	blind := make([]bool, pools*pools)
-	for k := range blind {
-		blind[k] = k/pools != k%pools
+	none := make([]bool, pools*pools)
+	for k := range none {
+		none[k] = k/pools != k%pools
 	}
 	for i := range n {
 		for j := range n {
 			if i != j && known(s.Estimate(i, j)) {
-				blind[net.Pool[i]*pools+net.Pool[j]] = false
+				none[net.Pool[i]*pools+net.Pool[j]] = false
 			}
 		}
 	}
-	return blind
+	return none
 }
 
 // likened raises blind links of net to as many times what one flow gets as the link back has, where that
