@@ -26,7 +26,11 @@ const handshakeBytes = 4 << 10
 func (x *run) lanesTo(p *peer) int {
 	p.path = x.eng.cfg.Path(p.name)
 	if p.path.Flows <= 0 && p.path.known() {
-		p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, x.sharing(p))
+		p.path.Flows = x.sharing(p)
+		// Where all flows share a queue windows settle among those that are there, and larger ones to begin with only fill it; but for a host that is all but alone.
+		if p.path.held() || x.part.like(x.eng.cfg.Site, p.name, false, 2) == 1 {
+			p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, p.path.Flows)
+		}
 	}
 	n := p.path.Lanes()
 	if x.eng.cfg.Lanes != nil {
