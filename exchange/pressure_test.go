@@ -30,7 +30,7 @@ func TestPressed(t *testing.T) {
 		{"a slow reader", trip, true, 20 * time.Millisecond, 0, false, false},
 		{"no queue", trip + time.Millisecond, false, 0, 0, false, false},
 		{"a window's own burst", 60 * time.Millisecond, true, 30 * time.Millisecond, 0, false, false},
-		{"more than that", 80 * time.Millisecond, true, 60 * time.Millisecond, 0, false, true},
+		{"more than that", 80 * time.Millisecond, true, 45 * time.Millisecond, 0, false, true},
 		{"starved", 40 * time.Millisecond, false, 0, lookEvery / 4, false, false},
 		{"no counters", 0, false, 0, 0, true, false},
 	} {

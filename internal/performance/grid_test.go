@@ -64,6 +64,14 @@ func (r *Reading) once(cl *gridtest.Cluster, job grid.Job) {
 	r.Predicted, r.Elapsed = append(r.Predicted, report.PredictedSeconds), append(r.Elapsed, elapsed)
 }
 
+// boundOf returns the bound of a job in seconds, of an alltoall the relayed one.
+func boundOf(cl *gridtest.Cluster, job grid.Job) float64 {
+	if job.Alltoall != nil {
+		return cl.AlltoallBounds(job).Relayed.Seconds
+	}
+	return cl.Bound(job).Seconds()
+}
+
 // measureExchange: the makespan over the bound, in an alltoall over both bounds.
 func measureExchange(t *testing.T, r *Reading) {
 	onGrid(t, r.Cell, load(t, r.Cell.Network), func(cl *gridtest.Cluster) {

@@ -19,11 +19,7 @@ func measureUneven(t *testing.T, r *Reading) {
 			t.Fatal(err)
 		}
 		r.repeat(cl, job)
-		if job.Alltoall != nil {
-			r.Bound = cl.AlltoallBounds(job).Relayed.Seconds
-		} else {
-			r.Bound = cl.Bound(job).Seconds()
-		}
+		r.Bound = boundOf(cl, job)
 		r.check("makespan / bound", median(r.Makespans)/r.Bound, 0)
 	})
 }

@@ -26,11 +26,7 @@ func measureSeries(t *testing.T, r *Reading, grid string, pause time.Duration) {
 			}
 			r.once(cl, job)
 		}
-		if job.Alltoall != nil {
-			r.Bound = cl.AlltoallBounds(job).Relayed.Seconds
-		} else {
-			r.Bound = cl.Bound(job).Seconds()
-		}
+		r.Bound = boundOf(cl, job)
 		r.check("the first / bound", r.Makespans[0]/r.Bound, 0)
 		r.check("the others / bound", median(r.Makespans[1:])/r.Bound, 0)
 	})
