@@ -29,9 +29,15 @@ const (
 	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better: chosen between
 	// the 14 to 16 of the links of the 3-site grid that lose much and the five of the others. What the lab showed for it is in docs/design/lanes.md, and is not much.
 	manyLanes = 10
+	// fastLink is the rate of a link from which on what QUIC costs in CPU time counts, and fastBytes what may be under way on it: TCP's default
+	// windows hold that. fastShare is the share of the link that one flow of QUIC must get. A link that is fast stays so down to half of the rate,
+	// 0.7 of the share and up to twice the bytes. All three were chosen; what the lab showed is in docs/design/lanes.md.
+	fastLink  = 80 * netmap.Mbps
+	fastBytes = 2 << 20
+	fastShare = 0.5
 	// lossless is the congestion control that does not slow down for single losses.
 	lossless = "bbr"
-	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy way: what a pair of hosts gets depends on how many
+	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy or a fast way: what a pair of hosts gets depends on how many
 	// others share the link, and plans differ in that. leastRates is how many samples make a rate.
 	worse      = 0.5
 	leastRates = 3
@@ -93,6 +99,16 @@ func (w way) heldByLoss() bool {
 	return w.flow >= left/2 && (w.all == 0 || w.all >= manyLanes*left)
 }
 
+// fast says that the link carries so much that TCP's lower cost counts, and that one flow of QUIC gets much of it: where something holds each flow,
+// one of TCP would meet it as well. was says that it was fast before.
+func (w way) fast(was bool) bool {
+	rate, bytes, share := fastLink, float64(fastBytes), netmap.BytesPerSec(fastShare)
+	if was {
+		rate, bytes, share = rate/2, 2*bytes, 0.7*share
+	}
+	return w.rtt > 0 && w.all >= rate && float64(w.all)*w.rtt.Seconds() <= bytes && w.flow >= share*w.all
+}
+
 // A laneRecord is what experience says of one kind of lane to one host.
 type laneRecord struct {
 	err   string // of the newest failure; empty: none since the last success
@@ -113,6 +129,7 @@ type linkHistory struct{ quic, tcp laneRate }
 type laneHistory struct {
 	quic, tcp laneRecord
 	near      bool   // TCP was chosen because the host is near
+	fast      bool   // the link to it is fast
 	last      string // kind that was opened last
 
 	held   laneChoice // that was used last
@@ -147,6 +164,9 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return laneChoice{kind: LaneQUIC, why: fmt.Sprintf(why, args...)}
 	}
 	h.near = w.rtt > 0 && (w.rtt < lanRTT || h.near && w.rtt < 2*lanRTT)
+	h.fast = w.fast(h.fast)
+	q, t := l.quic, l.tcp
+	slower := q.samples >= leastRates && t.samples >= leastRates && float64(t.rate) < worse*float64(q.rate)
 	switch {
 	case mode == LaneQUIC:
 		return quic("chosen by the operator")
@@ -168,13 +188,15 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return laneChoice{kind: LaneTCP, why: "QUIC failed: " + h.quic.err}
 	case w.rtt == 0:
 		return quic("round trip not measured")
+	case h.fast && slower:
+		return quic("measured %.3g Mbit/s, TCP %.3g", q.rate.Mbps(), t.rate.Mbps())
+	case h.fast:
+		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("cheaper, and one flow gets much of the link of %.3g Mbit/s", w.all.Mbps())}
 	case !w.heldByLoss():
 		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
 	case !bbr:
 		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)
-	}
-	q, t := l.quic, l.tcp
-	if q.samples >= leastRates && t.samples >= leastRates && float64(t.rate) < worse*float64(q.rate) {
+	case slower:
 		return quic("loss of %.2g %%; measured %.3g Mbit/s, TCP with %s %.3g", 100*w.loss, q.rate.Mbps(), lossless, t.rate.Mbps())
 	}
 	why := fmt.Sprintf("loss of %.2g %%, for which %s does not slow down", 100*w.loss, lossless)

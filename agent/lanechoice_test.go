@@ -23,6 +23,8 @@ func TestChooseLane(t *testing.T) {
 	slow, fast := laneRate{rate: 1 * netmap.Mbps, samples: 3}, laneRate{rate: 3 * netmap.Mbps, samples: 3}
 	near, far := way{listens: true, rtt: time.Millisecond}, way{listens: true, rtt: 100 * time.Millisecond}
 	lossy := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps} // as the loss lets it
+	wide := way{listens: true, rtt: 30 * time.Millisecond, flow: 90 * netmap.Mbps, all: 95 * netmap.Mbps}
+	still := way{listens: true, rtt: 30 * time.Millisecond, flow: 50 * netmap.Mbps, all: 60 * netmap.Mbps}
 	held := lossy
 	held.flow = 0.5 * netmap.Mbps
 	for _, c := range []struct {
@@ -51,6 +53,11 @@ func TestChooseLane(t *testing.T) {
 		{"far, and QUIC failed", LaneAuto, false, far, laneHistory{quic: failed}, "tcp", "QUIC failed"},
 		{"lossy", LaneAuto, false, lossy, laneHistory{}, "tcp/bbr", "loss of 1 %"},
 		{"lossy, but each flow is held to less", LaneAuto, false, held, laneHistory{}, "quic", "round trip of 100ms"},
+		{"fast", LaneAuto, false, wide, laneHistory{}, "tcp", "cheaper"},
+		{"fast, and QUIC is forced", LaneQUIC, false, wide, laneHistory{}, "quic", "operator"},
+		{"fast, and TCP failed", LaneAuto, false, wide, laneHistory{tcp: failed}, "quic", "TCP failed"},
+		{"not that fast", LaneAuto, false, still, laneHistory{}, "quic", "round trip of 30ms"},
+		{"was fast, and is somewhat slower", LaneAuto, false, still, laneHistory{fast: true}, "tcp", "cheaper"},
 		{"lossy without bbr", LaneAuto, true, lossy, laneHistory{}, "quic", "no bbr"},
 	} {
 		got := chooseLane(c.mode, !c.noBBR, c.way, &c.history, new(linkHistory), now)
@@ -75,6 +82,41 @@ func TestChooseLane(t *testing.T) {
 		if got := chooseLane(LaneAuto, true, lossy, new(laneHistory), &c.link, now); got.kind != c.want || !strings.Contains(got.why, c.why) {
 			t.Errorf("lossy, and %s: %s (%s), want %s (%s)", c.name, got.kind, got.why, c.want, c.why)
 		}
+	}
+}
+
+// TestFastLink: TCP is for links that carry much, of which one flow gets much, and whose bytes under way its windows hold.
+func TestFastLink(t *testing.T) {
+	for _, c := range []struct {
+		rtt       time.Duration
+		flow, all netmap.BytesPerSec // Mbit/s
+		was, want bool
+	}{
+		{30 * time.Millisecond, 90, 95, false, true},
+		{100 * time.Millisecond, 90, 95, false, true},
+		{100 * time.Millisecond, 900, 1000, false, false}, // 12.5 MB under way
+		{16 * time.Millisecond, 900, 1000, false, true},
+		{30 * time.Millisecond, 900, 1000, false, false},
+		{30 * time.Millisecond, 900, 1000, true, true},
+		{30 * time.Millisecond, 40, 95, false, false}, // something holds each flow
+		{30 * time.Millisecond, 40, 95, true, true},
+		{30 * time.Millisecond, 30, 95, true, false},
+		{30 * time.Millisecond, 18, 20, false, false},
+		{30 * time.Millisecond, 60, 60, false, false},
+		{30 * time.Millisecond, 60, 60, true, true},
+		{30 * time.Millisecond, 35, 35, true, false},
+		{30 * time.Millisecond, 90, 0, false, false}, // nobody knows what it carries
+		{0, 90, 95, false, false},
+	} {
+		w := way{listens: true, rtt: c.rtt, flow: c.flow * netmap.Mbps, all: c.all * netmap.Mbps}
+		if got := w.fast(c.was); got != c.want {
+			t.Errorf("%+v, was %v: %v, want %v", w, c.was, got, c.want)
+		}
+	}
+	fast := way{listens: true, rtt: 16 * time.Millisecond, flow: 900 * netmap.Mbps, all: 1000 * netmap.Mbps}
+	l := &linkHistory{quic: laneRate{rate: 300 * netmap.Mbps, samples: 3}, tcp: laneRate{rate: 100 * netmap.Mbps, samples: 3}}
+	if got := chooseLane(LaneAuto, true, fast, new(laneHistory), l, time.Now()); got.kind != LaneQUIC || !strings.Contains(got.why, "TCP 100") {
+		t.Errorf("TCP measured worse: %s (%s), want %s", got.kind, got.why, LaneQUIC)
 	}
 }
 
