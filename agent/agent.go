@@ -172,6 +172,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() error { a.warn(ctx); return nil })
 	tasks.Go(func() error { a.coolLanes(ctx); return nil })
 	tasks.Go(func() error { a.readyLanes(ctx); return nil })
+	tasks.Go(func() error { a.tryTCP(ctx); return nil })
 	tasks.Go(func() error { return a.joinSeeds(ctx) })
 	a.log.Info("agent is up", "host", a.name, "site", a.opts.Identity.Settings.Site,
 		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())

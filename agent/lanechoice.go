@@ -34,7 +34,7 @@ const (
 	// 0.7 of the share and up to twice the bytes. All three were chosen; what the lab showed is in docs/design/lanes.md.
 	fastLink  = 80 * netmap.Mbps
 	fastBytes = 2 << 20
-	fastShare = 0.5
+	fastShare = 0.4
 	// lossless is the congestion control that does not slow down for single losses.
 	lossless = "bbr"
 	// worse is the share of QUIC's measured rate below which TCP is given up on a lossy or a fast way: what a pair of hosts gets depends on how many
@@ -55,6 +55,7 @@ type laneChoice struct {
 	kind       string // LaneQUIC or LaneTCP
 	congestion string // of TCP; empty is the system's
 	why        string
+	try        bool // TCP would be chosen if it were known to get through
 }
 
 // A way is what is known of the way to a host when a lane is chosen.
@@ -123,7 +124,11 @@ type laneRate struct {
 }
 
 // A linkHistory is what this host remembers of the link to a site.
-type linkHistory struct{ quic, tcp laneRate }
+type linkHistory struct {
+	quic, tcp laneRate
+	through   bool       // a TCP connection to the site has been made
+	tries     laneRecord // of connections that were made to find that out
+}
 
 // A laneHistory is what this host remembers of a peer.
 type laneHistory struct {
@@ -190,6 +195,12 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return quic("round trip not measured")
 	case h.fast && slower:
 		return quic("measured %.3g Mbit/s, TCP %.3g", q.rate.Mbps(), t.rate.Mbps())
+	case h.fast && !l.through && l.tries.down(now):
+		return quic("TCP does not get through: %s", l.tries.err)
+	case h.fast && !l.through:
+		c := quic("TCP is tried first")
+		c.try = true
+		return c
 	case h.fast:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("cheaper, and one flow gets much of the link of %.3g Mbit/s", w.all.Mbps())}
 	case !w.heldByLoss():

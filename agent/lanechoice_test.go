@@ -60,7 +60,7 @@ func TestChooseLane(t *testing.T) {
 		{"was fast, and is somewhat slower", LaneAuto, false, still, laneHistory{fast: true}, "tcp", "cheaper"},
 		{"lossy without bbr", LaneAuto, true, lossy, laneHistory{}, "quic", "no bbr"},
 	} {
-		got := chooseLane(c.mode, !c.noBBR, c.way, &c.history, new(linkHistory), now)
+		got := chooseLane(c.mode, !c.noBBR, c.way, &c.history, &linkHistory{through: true}, now)
 		kind := got.kind
 		if got.congestion != "" {
 			kind += "/" + got.congestion
@@ -98,9 +98,10 @@ func TestFastLink(t *testing.T) {
 		{16 * time.Millisecond, 900, 1000, false, true},
 		{30 * time.Millisecond, 900, 1000, false, false},
 		{30 * time.Millisecond, 900, 1000, true, true},
-		{30 * time.Millisecond, 40, 95, false, false}, // something holds each flow
-		{30 * time.Millisecond, 40, 95, true, true},
-		{30 * time.Millisecond, 30, 95, true, false},
+		{30 * time.Millisecond, 46.86, 95.4, false, true}, // one of two flows through a port
+		{30 * time.Millisecond, 35, 95, false, false},     // something holds each flow
+		{30 * time.Millisecond, 35, 95, true, true},
+		{30 * time.Millisecond, 25, 95, true, false},
 		{30 * time.Millisecond, 18, 20, false, false},
 		{30 * time.Millisecond, 60, 60, false, false},
 		{30 * time.Millisecond, 60, 60, true, true},
@@ -114,10 +115,41 @@ func TestFastLink(t *testing.T) {
 		}
 	}
 	fast := way{listens: true, rtt: 16 * time.Millisecond, flow: 900 * netmap.Mbps, all: 1000 * netmap.Mbps}
-	l := &linkHistory{quic: laneRate{rate: 300 * netmap.Mbps, samples: 3}, tcp: laneRate{rate: 100 * netmap.Mbps, samples: 3}}
+	l := &linkHistory{through: true, quic: laneRate{rate: 300 * netmap.Mbps, samples: 3}, tcp: laneRate{rate: 100 * netmap.Mbps, samples: 3}}
 	if got := chooseLane(LaneAuto, true, fast, new(laneHistory), l, time.Now()); got.kind != LaneQUIC || !strings.Contains(got.why, "TCP 100") {
 		t.Errorf("TCP measured worse: %s (%s), want %s", got.kind, got.why, LaneQUIC)
 	}
+}
+
+// TestTriesTCP: a fast link is left to QUIC until a connection over TCP has been made to one of the site's hosts.
+func TestTriesTCP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &laneChooser{mode: LaneAuto, site: func(host string) string { return host[:1] }, log: slog.New(slog.DiscardHandler),
+			way: func(string) way {
+				return way{listens: true, rtt: 30 * time.Millisecond, flow: 90 * netmap.Mbps, all: 95 * netmap.Mbps}
+			}}
+		want := func(host, kind string, try bool, why string) {
+			t.Helper()
+			if c, _ := l.choice(host); c.kind != kind || c.try != try || !strings.Contains(c.why, why) {
+				t.Errorf("%s after %v: %+v, want %s, try %v, because %q", host, time.Now(), c, kind, try, why)
+			}
+		}
+		want("b1", LaneQUIC, true, "tried first")
+		l.tried("b1", errors.New("no connection"))
+		want("b2", LaneQUIC, false, "does not get through: no connection")
+		want("c1", LaneQUIC, true, "tried first")
+		time.Sleep(firstRetry)
+		want("b2", LaneQUIC, true, "tried first")
+		l.tried("b2", errors.New("no connection"))
+		time.Sleep(firstRetry)
+		want("b1", LaneQUIC, false, "does not get through") // the second pause is longer
+		time.Sleep(firstRetry)
+		want("b1", LaneQUIC, true, "tried first")
+		l.tried("b1", nil)
+		want("b1", LaneTCP, false, "cheaper")
+		want("b2", LaneTCP, false, "cheaper")
+		want("c1", LaneQUIC, true, "tried first")
+	})
 }
 
 // TestLinkDecides: pairs of the same two sites choose alike, whatever chance each of them has met.

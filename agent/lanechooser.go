@@ -123,6 +123,9 @@ func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host st
 		r.failed(err, time.Now())
 	} else {
 		r.worked()
+		if c.kind == LaneTCP {
+			l.link(host).through = true
+		}
 	}
 	news := h.last != c.kind
 	h.last = c.kind
@@ -135,6 +138,19 @@ func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host st
 		l.log.Info("data lanes", "peer", host, "kind", c.kind, "congestion", c.congestion, "why", c.why)
 	}
 	return s, nil
+}
+
+// tried takes what came of a connection that was made to find out whether TCP gets through to the site of host.
+func (l *laneChooser) tried(host string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	link := l.link(host)
+	if err != nil {
+		link.tries.failed(err, time.Now())
+		return
+	}
+	link.tries.worked()
+	link.through = true
 }
 
 // observe takes what a lane has carried. It returns false for one over TCP: the map tells what

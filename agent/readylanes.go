@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -22,6 +24,8 @@ const (
 	pingShare = 0.005
 	// readyTime bounds a dial.
 	readyTime = 10 * time.Second
+	// tryEvery is how often it is looked whether there is a site to which TCP is to be tried: an agent that starts meets its first exchange soon.
+	tryEvery = 10 * time.Second
 )
 
 // readyLanes has the lanes to hosts of other sites dialed before an exchange wants them, until ctx ends: each such host's lane 0, and over a way that loses packets the spare one beside it, or
@@ -77,6 +81,48 @@ func (a *Agent) makeReady(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
+		}
+	}
+}
+
+// tryTCP finds out whether TCP gets through to the sites which it would suit, until ctx ends. A firewall that drops it costs no exchange anything then:
+// without this the first one would wait [tcpPatience], and others after each of the pauses.
+func (a *Agent) tryTCP(ctx context.Context) {
+	if !a.dialsTCP {
+		return
+	}
+	b := beat.Of(a.name)
+	for {
+		select {
+		case <-time.After(b.Next(time.Now(), tryEvery)):
+		case <-ctx.Done():
+			return
+		}
+		seen := make(map[string]bool) // sites
+		sites, live := a.sites(), a.others()
+		rand.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+		for _, host := range live {
+			site := sites[host]
+			if site == sites[a.name] || seen[site] {
+				continue
+			}
+			seen[site] = true
+			c, w := a.lanes.choice(host)
+			if !c.try {
+				continue
+			}
+			limit := tcpPatience + 4*w.rtt
+			short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection to %s within %v", host, limit))
+			err := a.endpoint.ReadyTCP(short, host, "")
+			if err != nil && ctx.Err() == nil && short.Err() != nil {
+				err = context.Cause(short)
+			}
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			a.lanes.tried(host, err)
+			a.log.Debug("tried TCP", "peer", host, "site", site, "err", err)
 		}
 	}
 }

@@ -79,7 +79,8 @@ Ports and cables have only a bandwidth.`,
 	cmd.Flags().Var(&loss, "loss", "share of packets lost at random, such as 0.1%")
 	cmd.Flags().IntVar(&queue, "queue", 0, "packets that wait before the bottleneck; 0 means one bandwidth-delay product, at least 64")
 	blockUDP := cmd.Flags().Bool("block-udp", false, "lose UDP and let TCP pass, as some firewalls do; --block-udp=false ends that")
-	cmd.MarkFlagsOneRequired("bandwidth", "capacity", "latency", "jitter", "loss", "queue", "block-udp")
+	blockTCP := cmd.Flags().Bool("block-tcp", false, "lose TCP and let UDP pass; --block-tcp=false ends that")
+	cmd.MarkFlagsOneRequired("bandwidth", "capacity", "latency", "jitter", "loss", "queue", "block-udp", "block-tcp")
 	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
 		c := lab.Change{Latency: durationOf(cmd, "latency", &latency), Jitter: durationOf(cmd, "jitter", &jitter)}
 		if cmd.Flags().Changed("bandwidth") {
@@ -99,6 +100,9 @@ Ports and cables have only a bandwidth.`,
 		}
 		if cmd.Flags().Changed("block-udp") {
 			c.BlockUDP = blockUDP
+		}
+		if cmd.Flags().Changed("block-tcp") {
+			c.BlockTCP = blockTCP
 		}
 		return a.onLab(*name, func(l *lab.Client) error {
 			return l.Set(cmd.Context(), labLink(args), !*oneWay, c)

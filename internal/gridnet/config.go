@@ -120,6 +120,8 @@ type Link struct {
 	Loss float64
 	// BlockUDP loses every packet of UDP, as some firewalls do; other protocols, from wires, pass.
 	BlockUDP bool
+	// BlockTCP loses every packet of TCP; others pass.
+	BlockTCP bool
 	// Queue is how many packets wait before the bottleneck, not counting the one
 	// in transmission; and as many for each flow under FlowRate. Zero means one
 	// bandwidth-delay product (sustained rate × 2 Latency) of full packets, at least 64.

@@ -48,12 +48,15 @@ func (p *packet) head() byte {
 	return p.data[0]
 }
 
-// udp reports whether p is one of UDP: every socket's is, a wire's says so, and cross traffic is none.
-func (p *packet) udp() bool {
-	if p.sender != nil {
-		return true
+// protocol is that of IP: every socket's packet is one of UDP, a wire's says so, and cross traffic has none.
+func (p *packet) protocol() byte {
+	switch {
+	case p.sender != nil:
+		return protoUDP
+	case p.source == nil && p.held >= minIPv4:
+		return p.data[9]
 	}
-	return p.source == nil && p.held >= minIPv4 && p.data[9] == protoUDP
+	return 0
 }
 
 // An endpoint is an IPv4 address and port as one ordered number.

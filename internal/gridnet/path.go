@@ -183,8 +183,12 @@ func (w *world) leaveBottleneck(p *packet) {
 		w.drop(p, q.traffic(p), LinkCut)
 		return
 	}
-	if q.link.BlockUDP && p.udp() {
+	if q.link.BlockUDP && p.protocol() == protoUDP {
 		w.drop(p, q.traffic(p), UDPBlocked)
+		return
+	}
+	if q.link.BlockTCP && p.protocol() == protoTCP {
+		w.drop(p, q.traffic(p), TCPBlocked)
 		return
 	}
 	if q.link.Loss > 0 && q.loss.Float64() < q.link.Loss {

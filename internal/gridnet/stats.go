@@ -17,6 +17,7 @@ const (
 	CeilingFull               // the queue of the flow's own, under [Link.FlowRate]
 	Lost                      // by chance, [Link.Loss]
 	UDPBlocked                // [Link.BlockUDP]
+	TCPBlocked                // [Link.BlockTCP]
 	LinkCut                   // the pipe or the host's cable is cut
 	HostDown                  // the host was killed
 	NoSocket                  // nobody listens on the port, or the site has no wire for a real host's packet
@@ -26,7 +27,7 @@ const (
 )
 
 func (r Reason) String() string {
-	names := [reasons]string{"too big", "no route", "queue full", "ceiling full", "lost", "UDP blocked", "link cut",
+	names := [reasons]string{"too big", "no route", "queue full", "ceiling full", "lost", "UDP blocked", "TCP blocked", "link cut",
 		"host down", "no socket", "buffer full"}
 	if r < reasons {
 		return names[r]

@@ -268,8 +268,39 @@ func TestWireTraceIsExact(t *testing.T) {
 	}
 }
 
-// TestBlockUDP: a link that blocks UDP loses that of sockets and of wires, and lets a wire's TCP pass.
+// TestBlockUDP: a link that blocks UDP loses that of sockets and of wires, and lets a wire's TCP pass; one that blocks TCP loses that alone.
 func TestBlockUDP(t *testing.T) {
+	for _, c := range []struct {
+		link   gridnet.Link
+		passes byte
+		why    gridnet.Reason
+	}{
+		{gridnet.Link{Latency: time.Millisecond, BlockUDP: true}, 6, gridnet.UDPBlocked},
+		{gridnet.Link{Latency: time.Millisecond, BlockTCP: true}, 17, gridnet.TCPBlocked},
+	} {
+		gridtest.Run(t, gridtest.Pair(c.link), func(t *testing.T, n *gridnet.Network) {
+			a, b := attach(t, n, "a"), attach(t, n, "b")
+			for _, proto := range []byte{17, 6} {
+				p := gridnet.IPv4(addrPort(t, n, "a0", 4000), addrPort(t, n, "b0", 4000), 500)
+				p[9] = proto
+				if err := a.Write(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second)
+			buf := make([]byte, gridnet.MTU)
+			if k, ok := b.TryRead(buf); !ok || k != 500 || buf[9] != c.passes {
+				t.Errorf("read %d bytes, %v, of protocol %d; want the packet of %d", k, ok, buf[9], c.passes)
+			}
+			if _, ok := b.TryRead(buf); ok {
+				t.Errorf("not only protocol %d arrived", c.passes)
+			}
+			st := n.Stats()
+			if l, _ := st.Link("a", "b"); l.Dropped[c.why].Packets != 1 || l.Delivered.Packets != 1 {
+				t.Errorf("counters %+v", l)
+			}
+		})
+	}
 	link := gridnet.Link{Latency: time.Millisecond, BlockUDP: true}
 	gridtest.Run(t, gridtest.Pair(link), func(t *testing.T, n *gridnet.Network) {
 		e := emulatedEnds(t, n)
@@ -277,28 +308,6 @@ func TestBlockUDP(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := e.arrived(); len(got) != 0 {
 			t.Errorf("a socket's packet arrived: %v", got)
-		}
-	})
-	gridtest.Run(t, gridtest.Pair(link), func(t *testing.T, n *gridnet.Network) {
-		a, b := attach(t, n, "a"), attach(t, n, "b")
-		for _, proto := range []byte{17, 6} {
-			p := gridnet.IPv4(addrPort(t, n, "a0", 4000), addrPort(t, n, "b0", 4000), 500)
-			p[9] = proto
-			if err := a.Write(p); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(time.Second)
-		buf := make([]byte, gridnet.MTU)
-		if k, ok := b.TryRead(buf); !ok || k != 500 || buf[9] != 6 {
-			t.Errorf("read %d bytes, %v, of protocol %d; want the packet of TCP", k, ok, buf[9])
-		}
-		if _, ok := b.TryRead(buf); ok {
-			t.Error("UDP arrived as well")
-		}
-		st := n.Stats()
-		if l, _ := st.Link("a", "b"); l.Dropped[gridnet.UDPBlocked].Packets != 1 || l.Delivered.Packets != 1 {
-			t.Errorf("counters %+v", l)
 		}
 	})
 }

@@ -35,6 +35,7 @@ type Change struct {
 	Loss      *float64       `json:"loss,omitempty"` // 0 … 1
 	Queue     *int           `json:"queue,omitempty"`
 	BlockUDP  *bool          `json:"block_udp,omitempty"`
+	BlockTCP  *bool          `json:"block_tcp,omitempty"`
 }
 
 // Change changes a link while it is in use, and with both the one back as well: all of it or nothing.
@@ -123,6 +124,9 @@ func (c *Change) apply(g *gridnet.Link) error {
 	if c.BlockUDP != nil {
 		n.BlockUDP = *c.BlockUDP
 	}
+	if c.BlockTCP != nil {
+		n.BlockTCP = *c.BlockTCP
+	}
 	*g = n
 	return nil
 }
@@ -131,8 +135,8 @@ func rate(r gridnet.Rate) string { return gridfile.FormatRate(netmap.BytesPerSec
 
 // onlyRate refuses what the kernel's cables cannot do.
 func (c *Change) onlyRate(what string) (gridnet.Rate, error) {
-	if c.Bandwidth == nil || c.Capacity != nil || c.Latency != nil || c.Jitter != nil || c.Loss != nil || c.Queue != nil || c.BlockUDP != nil {
-		return 0, fmt.Errorf("%s has only a bandwidth to set; capacity, latency, jitter, loss, queue and what becomes of UDP are of links between sites", what)
+	if c.Bandwidth == nil || c.Capacity != nil || c.Latency != nil || c.Jitter != nil || c.Loss != nil || c.Queue != nil || c.BlockUDP != nil || c.BlockTCP != nil {
+		return 0, fmt.Errorf("%s has only a bandwidth to set; capacity, latency, jitter, loss, queue and what becomes of UDP and TCP are of links between sites", what)
 	}
 	r := gridnet.Rate(*c.Bandwidth)
 	if r == 0 {

@@ -210,13 +210,13 @@ func slowest(reports []*report) (seconds float64) {
 	return seconds
 }
 
-// allgather runs an allgather of one rank a host, which must go well.
-func (c *cluster) allgather(t *testing.T, job string, size int) {
+// allgather runs an allgather of one rank a host, which must go well, and returns the seconds of the slowest rank.
+func (c *cluster) allgather(t *testing.T, job string, size int) float64 {
 	t.Helper()
 	const seed = 5
 	at := c.of()
 	in, out := e2etest.Random(t, seed, slices.Repeat([]int{size}, len(at))...), e2etest.Files(t, len(at))
-	finish(t, job, c.ranks(t, "allgather", job, at, in, out, "-o", "json"), out, repeat(in, len(at)))
+	return slowest(finish(t, job, c.ranks(t, "allgather", job, at, in, out, "-o", "json"), out, repeat(in, len(at))))
 }
 
 // repeat is what every rank gets of an allgather.

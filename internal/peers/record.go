@@ -15,7 +15,7 @@ type Record struct {
 	// Variant is "generated" with the flags of gridagent plan for an MPI program that ran a routine
 	// of plan -o mpi-c; for auto it is what the agent chose.
 	Variant    string `json:"variant,omitempty"`
-	Congestion string `json:"congestion,omitempty"` // of TCP; "quic" for gridagent, which brings its own
+	Congestion string `json:"congestion,omitempty"` // of TCP; "auto" for gridagent, which chooses for each lane, and goes over QUIC too
 	Grid       string `json:"grid"`                 // name of the file, without folder and ending
 	LinkRate   string `json:"link_rate,omitempty"`  // in place of a switch tree's own
 	Declared   bool   `json:"declared,omitempty"`   // the agents were told the switch tree
@@ -63,7 +63,7 @@ func (t *testbed) record(tool, version string, c plan.Collective, name, variant 
 		Size: size, Iterations: t.Iterations, Warmup: t.Warmup,
 	}
 	if tool == toolGridagent {
-		r.Congestion, r.Declared = "quic", t.Declare
+		r.Congestion, r.Declared = "auto", t.Declare
 	}
 	// A bound of 0 is that of a network whose links are not all known, or of nothing to do.
 	r.Bound, r.Direct, _ = t.net.bound(c, size)
