@@ -12,6 +12,20 @@ import (
 // a queue empties faster than anyone can tell.
 const minPathRTT = 2 * time.Millisecond
 
+// A path that is shorter counts as well if it is as slow as this: what a link's queue has room for takes longer than anything else on the way, and answers to what
+// comes the other way wait behind it. Within a site round trips are shorter than shortRTT.
+const (
+	shortRTT  = 400 * time.Microsecond
+	slowQueue = 80_000 // bytes, of 64 packets
+	slowTime  = 20 * time.Millisecond
+)
+
+// near reports whether what goes over a path of which e is known is not bounded.
+func near(e netmap.Estimate) bool {
+	rtt := 2 * e.Latency
+	return rtt < shortRTT || rtt < minPathRTT && max(e.Bandwidth, e.Capacity, e.Carried, e.Line).Time(slowQueue) < slowTime
+}
+
 // path is what the map knows of the way to host, for the engine. It speaks of QUIC's flows: over TCP the
 // kernel's congestion control is left alone, which paces (BBR) and finds its own window.
 func (a *Agent) path(host string) exchange.Path {
@@ -52,7 +66,7 @@ func (a *Agent) way(host string) group.Way {
 // what trains read of the link: it may be shared or hold each flow, and then they get less, and the
 // engine sees it. What exchanges got is the least that they get.
 func PathOf(e netmap.Estimate) exchange.Path {
-	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
+	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || near(e) {
 		return exchange.Path{}
 	}
 	p := exchange.Path{RTT: 2 * e.Latency, Rate: e.Bandwidth}

@@ -22,7 +22,9 @@ func TestPathOf(t *testing.T) {
 	}{
 		{"nothing", 0, 0, nil, exchange.Path{}, 1},
 		{"no rate", netmap.FieldLatency, 0, nil, exchange.Path{}, 1},
-		{"near", one, 0, func(e *netmap.Estimate) { e.Latency = 500 * time.Microsecond }, exchange.Path{}, 1},
+		{"near", one, 0, func(e *netmap.Estimate) { e.Latency = 150 * time.Microsecond }, exchange.Path{}, 1},
+		{"short, and fast", one, 0, func(e *netmap.Estimate) { e.Latency, e.Bandwidth = 500*time.Microsecond, 50*netmap.Mbps }, exchange.Path{}, 1},
+		{"short, and slow", one, 0, func(e *netmap.Estimate) { e.Latency = 500 * time.Microsecond }, exchange.Path{RTT: time.Millisecond, Rate: 2 * netmap.Mbps}, 1},
 		{"a train alone", one, 0, nil, exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps}, 1},
 		{"a flow and a train", one | netmap.FieldLine | netmap.FieldLoss, netmap.SourceProbed, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, Loss: 0.01}, 13},

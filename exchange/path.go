@@ -33,6 +33,8 @@ type Path struct {
 	// one included. Zero means what the engine can tell: see [Config.Site]. Too many cost a
 	// short transfer a round trip or two of growth, too few cost losses at the start.
 	Flows int
+	// yields says that answers to what comes the other way, which is faster, are not to wait behind what goes here, see [run.lanesTo].
+	yields bool
 	// Packet is how many bytes of a stream one packet carries, 0 if that is not known.
 	Packet int
 }
@@ -141,6 +143,9 @@ const slowBack = 2
 func (p Path) answersLate() bool {
 	return p.Back > 0 && p.capacity() >= slowBack*p.Back && p.Loss < lateLoss
 }
+
+// hinders reports whether the path is so much slower than back that a queue here of a few packets for each flow makes what comes back wait for answers.
+func (p Path) hinders() bool { return p.known() && p.Back >= slowBack*p.capacity() }
 
 // lateLoss is the share of lost packets from which on answers are late because of repairs.
 const lateLoss = 1. / 500

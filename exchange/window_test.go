@@ -173,6 +173,34 @@ func TestWindowFills(t *testing.T) {
 	}
 }
 
+// TestWindowYields: where answers to what comes the other way wait behind what goes here, windows of many pairs together hold a short queue: they go down to a packet each.
+func TestWindowYields(t *testing.T) {
+	const rate, flows = 125_000, 15
+	p := Path{RTT: 10 * time.Millisecond, Rate: rate, Back: 10 * rate, Flows: flows}
+	if !p.hinders() || p.answersLate() {
+		t.Fatalf("a path that is ten times as fast the other way: hinders %t, answers late %t", p.hinders(), p.answersLate())
+	}
+	for _, yields := range []bool{false, true} {
+		p.yields = yields
+		w := newWindow(p, 1, 4096)
+		w.answered(0, 5*time.Millisecond, 5*time.Millisecond)
+		for range 50 {
+			for w.room(w.slice) {
+				w.wrote(w.slice)
+			}
+			late := netmap.BytesPerSec(rate).Time(flows * w.limit) // of them all
+			w.answered(w.sent-w.got, 5*time.Millisecond+late, 5*time.Millisecond+late)
+		}
+		all := netmap.BytesPerSec(rate).Time(flows * w.limit)
+		if yields && all > 200*time.Millisecond || !yields && all < time.Second {
+			t.Errorf("yields %t: %d windows of %d bytes take the link %v", yields, flows, w.limit, all)
+		}
+	}
+	if p := (Path{RTT: 10 * time.Millisecond, Rate: rate, Back: 1.5 * rate}); p.hinders() {
+		t.Error("a path that is half as fast again the other way hinders it")
+	}
+}
+
 // TestAnswersLate: windows go by late answers where a path is slower the other way and loses little.
 func TestAnswersLate(t *testing.T) {
 	for _, tt := range []struct {

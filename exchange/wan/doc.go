@@ -22,6 +22,7 @@
 //	bridges.go  which pairs of hosts carry a link
 //	pour.go     which piece of which block takes which path and bridge
 //	stream.go   what that comes to, and the transfers
+//	rest.go     which of them a link passes first
 //	local.go    what stays in a pool
 //
 // # Turns

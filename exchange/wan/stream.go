@@ -72,11 +72,12 @@ func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
 type step struct {
 	stream, leg int
 	links, hops int     // that are left, this one included: between pools, and between hosts
+	rest        int     // see [scheduler.rests]
 	need        float64 // seconds after which the first bridge on the way would have nothing else to do
 }
 
 // streamed makes the plan's transfers of streams. A piece follows chunk by chunk. Each link takes what has the longest way to
-// go first, by links between pools and then by hosts; origins give their mates first what these need first.
+// go first, by links between pools and then by how long those that are left will take; origins give their mates first what these need first.
 func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
 	var feeds, steps []step
 	for i, st := range streams {
@@ -94,9 +95,12 @@ func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
 			}
 		}
 	}
-	slices.SortStableFunc(steps, func(a, b step) int {
-		return cmp.Or(cmp.Compare(min(b.links, 2), min(a.links, 2)), cmp.Compare(streams[a.stream].part, streams[b.stream].part))
-	})
+	order := func(a, b step) int {
+		return cmp.Or(cmp.Compare(min(b.links, 2), min(a.links, 2)), cmp.Compare(b.rest, a.rest), cmp.Compare(streams[a.stream].part, streams[b.stream].part))
+	}
+	slices.SortStableFunc(steps, order)
+	s.rests(streams, steps)
+	slices.SortStableFunc(steps, order)
 	need := s.needs(streams, steps)
 	for i := range feeds {
 		feeds[i].need = need[feeds[i].stream]

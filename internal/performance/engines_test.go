@@ -137,6 +137,11 @@ func truePaths(snap *netmap.Snapshot) func(from, to string) exchange.Path {
 		e := snap.Estimate(index[from], index[to])
 		e.Lanes, e.Known = 0, e.Known&^netmap.FieldLanes
 		e.Bandwidth, e.Capacity = e.Bandwidth*payload, e.Capacity*payload
-		return agent.PathOf(e)
+		p := agent.PathOf(e)
+		if p.RTT > 0 {
+			back := snap.Estimate(index[to], index[from])
+			p.Back = max(back.Bandwidth, back.Capacity) * payload
+		}
+		return p
 	}
 }
