@@ -7,8 +7,7 @@ import "slices"
 const restParts = 4
 
 // rests sets for each of steps how long the fullest bridge after it has still to do when it has been carried, in parts of what the fullest link takes: with what goes over that bridge
-// behind it, in the order of steps. A link passes first what has the longest rest, as the first of two machines does where the second takes longer for each job (Johnson, Naval Research
-// Logistics Quarterly 1, 1954). Of what a fast link brings a slow one gets its first bytes soon then, and is never without; in the order of their
+// behind it, in the order of steps. A link passes first what has the longest rest (Jackson's rule, for machines behind which jobs have further to go). Of what a fast link brings a slow one gets its first bytes soon then, and is never without; in the order of their
 // parts alone the last piece for a bridge of 1 Mbit/s left a relay as late as the last one for another of 100.
 func (s *scheduler) rests(streams []stream, steps []step) {
 	over := s.crossingsOf(streams, steps)
