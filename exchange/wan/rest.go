@@ -44,16 +44,16 @@ type crossings struct {
 }
 
 func (s *scheduler) crossingsOf(streams []stream, steps []step) *crossings {
-	l := &crossings{s, make([]float64, len(s.links)), make(map[[2]int]float64)}
+	c := &crossings{s, make([]float64, len(s.links)), make(map[[2]int]float64)}
 	for _, x := range steps {
 		st := &streams[x.stream]
 		a, b := st.hosts[x.leg], st.hosts[x.leg+1]
 		if k, ok := s.between(a, b); ok {
-			l.links[k] += float64(st.bytes)
-			l.bridges[[2]int{a, b}] += float64(st.bytes)
+			c.links[k] += float64(st.bytes)
+			c.bridges[[2]int{a, b}] += float64(st.bytes)
 		}
 	}
-	return l
+	return c
 }
 
 // seconds returns how long st is on its leg if the link's bridges end together, 0 inside a pool.
