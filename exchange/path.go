@@ -144,8 +144,13 @@ func (p Path) answersLate() bool {
 	return p.Back > 0 && p.capacity() >= slowBack*p.Back && p.Loss < lateLoss
 }
 
-// hinders reports whether the path is so much slower than back that a queue here of a few packets for each flow makes what comes back wait for answers.
-func (p Path) hinders() bool { return p.known() && p.Back >= slowBack*p.capacity() }
+// hinders reports whether the path is so much slower than back that what comes there waits for answers behind what the least windows hold here, and for long.
+func (p Path) hinders() bool {
+	return p.known() && p.Back >= slowBack*p.capacity() && p.capacity().Time(int64(max(p.Flows, 1))*leastSlices*leastSlice) >= longTrips*p.RTT
+}
+
+// longTrips is how many round trips make an answer late enough for that. Where the way back is twice as fast and round trips last 40 to 190 ms nothing is gained, and slices of a packet cost more answers.
+const longTrips = 4
 
 // lateLoss is the share of lost packets from which on answers are late because of repairs.
 const lateLoss = 1. / 500
