@@ -60,7 +60,7 @@ func (s *scheduler) crossingsOf(streams []stream, steps []step) *crossings {
 func (c *crossings) seconds(st *stream, leg int) float64 {
 	a, b := st.hosts[leg], st.hosts[leg+1]
 	k, ok := c.s.between(a, b)
-	if !ok || st.bytes == 0 {
+	if !ok || st.bytes == 0 || c.s.links[k].rate <= 0 {
 		return 0
 	}
 	return float64(st.bytes) / (c.s.links[k].rate * c.bridges[[2]int{a, b}] / c.links[k])
@@ -69,7 +69,7 @@ func (c *crossings) seconds(st *stream, leg int) float64 {
 // longest returns how long the fullest link takes, in seconds.
 func (c *crossings) longest() (seconds float64) {
 	for k, bytes := range c.links {
-		if bytes > 0 {
+		if bytes > 0 && c.s.links[k].rate > 0 {
 			seconds = max(seconds, bytes/c.s.links[k].rate)
 		}
 	}
