@@ -9,19 +9,18 @@ const restParts = 4
 // rests sets for each of steps how long the fullest bridge after it has still to do when it has been carried, in parts of what the fullest link takes: with what goes over that bridge
 // behind it, in the order of steps. A link passes first what has the longest rest (Jackson's rule, for machines behind which jobs have further to go). Of what a fast link brings a slow one gets its first bytes soon then, and is never without; in the order of their
 // parts alone the last piece for a bridge of 1 Mbit/s left a relay as late as the last one for another of 100.
-func (s *scheduler) rests(streams []stream, steps []step) {
-	over := s.crossingsOf(streams, steps)
+func (c *crossings) rests(streams []stream, steps []step) {
 	busy := make(map[[2]int]float64) // seconds of a bridge, from the last step on
 	tail := make(map[[2]int]float64) // of a stream's leg: those of its bridge
 	for _, x := range slices.Backward(steps) {
 		st := &streams[x.stream]
-		if seconds := over.seconds(st, x.leg); seconds > 0 {
+		if seconds := c.seconds(st, x.leg); seconds > 0 {
 			at := [2]int{st.hosts[x.leg], st.hosts[x.leg+1]}
 			busy[at] += seconds
 			tail[[2]int{x.stream, x.leg}] = busy[at]
 		}
 	}
-	longest := over.longest()
+	longest := c.longest()
 	if longest == 0 {
 		return
 	}

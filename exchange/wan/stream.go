@@ -43,8 +43,8 @@ func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
 		way := 0.0
 		for k := 1; k < len(st.hosts); k++ {
 			a, b := st.hosts[k-1], st.hosts[k]
-			if s.net.Pool[a] != s.net.Pool[b] {
-				load[s.net.Pool[a]*len(s.pools)+s.net.Pool[b]] += float64(st.bytes)
+			if link, ok := s.between(a, b); ok {
+				load[link] += float64(st.bytes)
 			}
 			out[a] += float64(st.bytes)
 			in[b] += float64(st.bytes)
@@ -71,8 +71,8 @@ func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
 // A step is one leg of a stream.
 type step struct {
 	stream, leg int
-	links, hops int     // that are left, this one included: between pools, and between hosts
-	rest        int     // see [scheduler.rests]
+	links       int     // between pools that are left, this one included
+	rest        int     // see [crossings.rests]
 	need        float64 // seconds after which the first bridge on the way would have nothing else to do
 }
 
@@ -87,7 +87,7 @@ func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
 			if !inside {
 				links++
 			}
-			x := step{stream: i, leg: k, links: links, hops: len(st.hosts) - 1 - k}
+			x := step{stream: i, leg: k, links: links}
 			if inside && k == 0 {
 				feeds = append(feeds, x)
 			} else {
@@ -98,10 +98,11 @@ func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
 	order := func(a, b step) int {
 		return cmp.Or(cmp.Compare(min(b.links, 2), min(a.links, 2)), cmp.Compare(b.rest, a.rest), cmp.Compare(streams[a.stream].part, streams[b.stream].part))
 	}
+	over := s.crossingsOf(streams, steps)
 	slices.SortStableFunc(steps, order)
-	s.rests(streams, steps)
+	over.rests(streams, steps)
 	slices.SortStableFunc(steps, order)
-	need := s.needs(streams, steps)
+	need := over.needs(streams, steps)
 	for i := range feeds {
 		feeds[i].need = need[feeds[i].stream]
 	}
@@ -124,28 +125,26 @@ func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
 
 // needs returns when each of the streams is the first to cross its first bridge, in seconds, if that bridge is never idle and takes them in the order of
 // steps.
-func (s *scheduler) needs(streams []stream, steps []step) []float64 {
+func (c *crossings) needs(streams []stream, steps []step) []float64 {
 	need := make([]float64, len(streams))
 	seen := make([]bool, len(streams))
-	load := make([]float64, len(s.links)) // bytes of a link
 	carried := make(map[[2]int]float64)   // bytes of a bridge so far
 	first := make([][2]int, len(streams)) // the bridge of a stream
 	for _, x := range steps {
 		st := &streams[x.stream]
 		a, b := st.hosts[x.leg], st.hosts[x.leg+1]
-		if s.net.Pool[a] == s.net.Pool[b] {
+		if _, ok := c.s.between(a, b); !ok {
 			continue
 		}
-		load[s.net.Pool[a]*len(s.pools)+s.net.Pool[b]] += float64(st.bytes)
 		if !seen[x.stream] {
 			seen[x.stream], first[x.stream], need[x.stream] = true, [2]int{a, b}, carried[[2]int{a, b}]
 		}
 		carried[[2]int{a, b}] += float64(st.bytes)
 	}
 	for i, at := range first {
-		k := s.net.Pool[at[0]]*len(s.pools) + s.net.Pool[at[1]]
+		k, _ := c.s.between(at[0], at[1])
 		if all := carried[at]; all > 0 {
-			need[i] *= load[k] / s.links[k].rate / all
+			need[i] *= c.links[k] / c.s.links[k].rate / all
 		}
 	}
 	return need
