@@ -24,6 +24,8 @@ type scheduler struct {
 	first   [][]float64 // by strand and pool: when a chunk is there
 	whole   [][]float64 // and when all of it is
 	host    [][]int     // and at which host
+	exit    [][]int     // and which one sends it on; that one gets it first
+	leaves  []float64   // by strand: when it begins to leave the pool where it starts, at most
 	free    []float64   // by link
 	waiting [][]int     // by link: strands
 	ahead   []turn      // by link: what goes next there
@@ -47,21 +49,27 @@ type move struct {
 	hop              int     // how far round a ring; 0 between pools
 }
 
+// straight is the hop of a move to the host that sends a piece on: it comes before what that does.
+const straight = -1
+
 func newScheduler(s *sites, net *plan.Network, w *widths, pools [][]int, strands []strand) *scheduler {
 	hosts := len(net.Pool)
 	d := &scheduler{sites: s, ends: w.ends, net: net, pools: pools, strands: strands,
 		free: make([]float64, s.n*s.n), waiting: make([][]int, s.n*s.n), ahead: make([]turn, s.n*s.n),
-		crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts), met: make([]int, hosts*s.n),
+		leaves: slices.Repeat([]float64{math.Inf(1)}, len(strands)), crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts), met: make([]int, hosts*s.n),
 	}
 	for i := range strands {
 		d.behind = append(d.behind, make([]float64, s.n))
 		d.first = append(d.first, make([]float64, s.n))
 		d.whole = append(d.whole, make([]float64, s.n))
-		d.host = append(d.host, make([]int, s.n))
+		d.host, d.exit = append(d.host, make([]int, s.n)), append(d.exit, make([]int, s.n))
 		root := strands[i].tree.root
 		d.look(i, root)
 		d.entered[strands[i].block.Origin] += strands[i].bytes
 		d.arrive(i, root, strands[i].block.Origin, 0, 0)
+		if d.leads(&strands[i]) {
+			d.exit[i][root] = strands[i].exit
+		}
 	}
 	return d
 }
@@ -84,7 +92,7 @@ func (d *scheduler) look(strand, k int) (longest float64) {
 
 // arrive notes that a strand is in pool k, at host, and lets it wait for the links from there.
 func (d *scheduler) arrive(strand, k, host int, first, whole float64) {
-	d.host[strand][k], d.first[strand][k], d.whole[strand][k] = host, first, whole
+	d.host[strand][k], d.exit[strand][k], d.first[strand][k], d.whole[strand][k] = host, host, first, whole
 	for to, from := range d.strands[strand].tree.parent {
 		if from == k {
 			d.waiting[k*d.n+to] = append(d.waiting[k*d.n+to], strand)
@@ -144,7 +152,7 @@ func (d *scheduler) take(e, place int, start float64) {
 	takes := d.takes(s, e)
 	head := min(1, firstBytes/float64(d.strands[s].bytes)) * takes
 	d.free[e] = max(start+takes, d.whole[s][from]+head)
-	src := d.host[s][from]
+	src := d.exit[s][from]
 	dst := d.enter(src, to)
 	pair := src*len(d.net.Pool) + dst
 	if d.crossed[pair] == 0 {
@@ -152,8 +160,25 @@ func (d *scheduler) take(e, place int, start float64) {
 	}
 	d.crossed[pair] += d.strands[s].bytes
 	d.entered[dst] += d.strands[s].bytes
+	if from == d.strands[s].tree.root {
+		d.leaves[s] = min(d.leaves[s], start)
+	}
 	d.moves = append(d.moves, move{src: src, dst: dst, strand: s, at: start})
 	d.arrive(s, to, dst, start+head+d.latency[e], d.free[e]+d.latency[e])
+}
+
+// leads reports whether a strand can leave its pool by the exit that is wanted for it.
+func (d *scheduler) leads(s *strand) bool {
+	n := len(d.net.Pool)
+	if d.net.Ceiling[s.block.Origin*n+s.exit] == 0 {
+		return false
+	}
+	for to, from := range s.tree.parent {
+		if from == s.tree.root && !slices.ContainsFunc(d.pools[to], func(h int) bool { return d.net.Ceiling[s.exit*n+h] > 0 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // enter returns the host of pool k at which what src sends enters. A host keeps to a few pairs, and uses them
@@ -198,16 +223,25 @@ func (d *scheduler) rather(src, a, b int, fresh bool) bool {
 		cmp.Compare(d.entered[a], d.entered[b])) < 0
 }
 
-// circulate sends every strand round the rings of its pools. rings has the hosts of each pool in the order of its ring.
+// circulate sends every strand round the rings of its pools, from the host that sends it on. rings has the hosts of each pool in the order of its ring.
 func (d *scheduler) circulate(rings [][]int) {
 	for s := range d.strands {
 		for k, order := range rings {
-			at := slices.Index(order, d.host[s][k])
-			for hop := 1; hop < len(order); hop++ {
-				d.moves = append(d.moves, move{
-					src: order[(at+hop-1)%len(order)], dst: order[(at+hop)%len(order)],
-					strand: s, at: d.first[s][k], hop: hop,
-				})
+			host, exit, at := d.host[s][k], d.exit[s][k], d.first[s][k]
+			if k == d.strands[s].tree.root && d.strands[s].spread {
+				at = d.leaves[s]
+			}
+			if exit != host {
+				d.moves = append(d.moves, move{src: host, dst: exit, strand: s, at: at, hop: straight})
+			}
+			last := exit
+			for hop, place := 1, slices.Index(order, exit); hop < len(order); hop++ {
+				next := order[(place+hop)%len(order)]
+				if next == host {
+					continue
+				}
+				d.moves = append(d.moves, move{src: last, dst: next, strand: s, at: at, hop: hop})
+				last = next
 			}
 		}
 	}

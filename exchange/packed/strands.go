@@ -17,9 +17,18 @@ const (
 
 // A strand is a piece of a block with the tree that it takes.
 type strand struct {
-	block plan.Block
-	bytes int64
+	block  plan.Block
+	bytes  int64
+	tree   *tree
+	exit   int  // host that sends it to other pools
+	spread bool // mates send for each other: what leaves late goes round the ring late as well
+}
+
+// A share is what a tree takes of the blocks of a pool, or a part of that for one host to send.
+type share struct {
 	tree  *tree
+	bytes int64
+	exit  int // that host; -1: each host sends its own
 }
 
 // A cutter lays the shares of trees over the blocks of pools.
@@ -37,12 +46,14 @@ type cutter struct {
 func shareOut(pools [][]int, sizes []int64, trees []tree, w *widths) ([]strand, []plan.Cut) {
 	c := &cutter{sizes: sizes, width: w}
 	for k, hosts := range pools {
-		var own []*tree
+		var own []share
 		var total, smallest int64
+		spread := false
 		for i := range trees {
-			if trees[i].root == k {
-				own = append(own, &trees[i])
-				total += trees[i].bytes
+			if t := &trees[i]; t.root == k {
+				own = append(own, share{t, t.bytes, -1})
+				total += t.bytes
+				spread = spread || w.turns(t, hosts) > 0
 			}
 		}
 		if len(own) == 0 {
@@ -54,11 +65,15 @@ func shareOut(pools [][]int, sizes []int64, trees []tree, w *widths) ([]strand, 
 				smallest = min(smallest, sizes[h])
 			}
 		}
-		if slices.ContainsFunc(own, w.several) && smallest >= int64(len(own))*least {
+		several := func(s share) bool { return w.several(s.tree) }
+		switch {
+		case spread:
+			c.lay(hosts, c.spread(hosts, own), total)
+		case slices.ContainsFunc(own, several) && smallest >= int64(len(own))*least:
 			for _, h := range hosts {
 				c.lay([]int{h}, own, total)
 			}
-		} else {
+		default:
 			c.lay(hosts, own, total)
 		}
 	}
@@ -66,18 +81,76 @@ func shareOut(pools [][]int, sizes []int64, trees []tree, w *widths) ([]strand, 
 	return c.strands, c.cuts
 }
 
+// What a host sends for others over one pair of hosts comes in up to so many parts, of so many bytes at least: what it is to send to one pool would else wait for
+// all that it is to send to another.
+const (
+	morsels = 4
+	morsel  = 32 << 10
+)
+
+// spread cuts shares into parts of one size, some for each pair over which each host sends: a host with one large block would have a few flows, which find their
+// rate late and end after all others, and a port for all that its pool sends. A host sends what it has itself as far as that is no more than what its mates send.
+func (c *cutter) spread(hosts []int, shares []share) (parts []share) {
+	var start int64 // of the share
+	for _, s := range shares {
+		turns := c.width.turns(s.tree, hosts)
+		if turns == 0 { // each host sends its own
+			parts = append(parts, s)
+			start += s.bytes
+			continue
+		}
+		turns *= int(max(1, min(s.bytes/int64(turns*len(hosts))/morsel, morsels)))
+		m := max(1, min(int64(turns*len(hosts)), s.bytes/(2*least)))
+		holder, has := make([]int, m), make([]int, len(hosts))
+		for i := range holder {
+			holder[i] = c.holder(hosts, start+s.bytes*(2*int64(i)+1)/(2*m))
+			has[holder[i]]++
+		}
+		seen, kept, given := make([]int, len(hosts)), make([]int, len(hosts)), make([]int, len(hosts))
+		next := 0 // who is to take what its holder does not keep
+		for i, at := range holder {
+			to := at
+			// Those that it keeps are as far from each other as they can be.
+			if keep := min(turns, has[at]); kept[at]*has[at] <= seen[at]*keep && kept[at] < keep {
+				kept[at]++
+			} else {
+				for given[next] >= turns-min(turns, has[next]) {
+					next = (next + 1) % len(hosts)
+				}
+				given[next]++
+				to, next = next, (next+1)%len(hosts)
+			}
+			seen[at]++
+			from, end := s.bytes*int64(i)/m, s.bytes*int64(i+1)/m
+			parts = append(parts, share{s.tree, end - from, hosts[to]})
+		}
+		start += s.bytes
+	}
+	return parts
+}
+
+// holder returns the place of the host that has the byte at offset at of the blocks of hosts.
+func (c *cutter) holder(hosts []int, at int64) int {
+	for i, h := range hosts {
+		if at -= c.sizes[h]; at < 0 {
+			return i
+		}
+	}
+	return len(hosts) - 1
+}
+
 // lay shares out the blocks of hosts, one behind the other, in proportion to the bytes of
-// trees, which are total together.
-func (c *cutter) lay(hosts []int, trees []*tree, total int64) {
+// shares, which are total together.
+func (c *cutter) lay(hosts []int, shares []share, total int64) {
 	var all int64
 	for _, h := range hosts {
 		all += c.sizes[h]
 	}
 	var upto int64 // of the shares so far
-	next := 0      // the tree that takes what comes next
+	next := 0      // the share that takes what comes next
 	var ends []int64
-	for _, t := range trees {
-		upto += t.bytes
+	for _, s := range shares {
+		upto += s.bytes
 		ends = append(ends, int64(float64(upto)/float64(total)*float64(all)+0.5))
 	}
 	ends[len(ends)-1] = all
@@ -88,7 +161,7 @@ func (c *cutter) lay(hosts []int, trees []*tree, total int64) {
 			continue
 		}
 		var at []int64
-		var of []*tree
+		var of []share
 		for from := int64(0); from < size; {
 			for next < len(ends)-1 && c.snap(ends[next]-start, from, size) <= from {
 				next++
@@ -97,8 +170,8 @@ func (c *cutter) lay(hosts []int, trees []*tree, total int64) {
 			if next < len(ends)-1 {
 				to = c.snap(ends[next]-start, from, size)
 			}
-			for k := c.parts(to-from, h, trees[next]); k > 0; k-- {
-				of = append(of, trees[next])
+			for k := c.parts(to-from, h, shares[next]); k > 0; k-- {
+				of = append(of, shares[next])
 				if from += (to - from) / k; k > 1 {
 					from = from / grain * grain
 				}
@@ -107,8 +180,11 @@ func (c *cutter) lay(hosts []int, trees []*tree, total int64) {
 				}
 			}
 		}
-		for i, t := range of {
-			s := strand{block: plan.Block{Origin: h, Dest: plan.All, Piece: i}, tree: t}
+		for i, own := range of {
+			s := strand{block: plan.Block{Origin: h, Dest: plan.All, Piece: i}, tree: own.tree, exit: own.exit, spread: own.exit >= 0}
+			if s.exit < 0 {
+				s.exit = h
+			}
 			from, to := int64(0), size
 			if i > 0 {
 				from = at[i-1]
@@ -131,12 +207,15 @@ const maxParts = 16
 
 // parts returns how many pieces a share of so many bytes of the block of host becomes: as many as the host has
 // pairs for it or a multiple of that, which no pair of hosts takes too long for, and none that is too small.
-func (c *cutter) parts(bytes int64, host int, t *tree) int64 {
+func (c *cutter) parts(bytes int64, host int, s share) int64 {
+	if s.exit >= 0 {
+		return 1
+	}
 	n := int64(1)
-	if limit := c.width.limit(t); limit > 0 {
+	if limit := c.width.limit(s.tree); limit > 0 {
 		n = (bytes + limit - 1) / limit
 	}
-	pairs := c.width.pairs(host, t)
+	pairs := c.width.pairs(host, s.tree)
 	n = min((n+pairs-1)/pairs, max(1, maxParts/pairs)) * pairs
 	return max(1, min(n, bytes/(2*least)))
 }

@@ -12,6 +12,7 @@ type widths struct {
 	flows []int     // [from*n+to]
 	moved []float64 // [from*n+to], bytes that cross the link
 	ends  []int     // [host*n+pool]: over how many pairs of hosts a host sends there
+	alike []bool    // [from*n+to]: hosts have so different amounts for it that they send for each other, all alike
 }
 
 // blindFlows is for how many flows a link is planned of which nobody knows what several get. Were it one, and something held each flow, a few
@@ -80,8 +81,14 @@ func (w *widths) limit(t *tree) int64 {
 // spare is what of a flow a host may lack before it sends over one pair of hosts more.
 const spare = 0.05
 
+// unlike is how many times the mean of its pool a host has to send over a link for the others to send some of it, and burden how many bytes more than that.
+const (
+	unlike = 1.5
+	burden = 32 << 10
+)
+
 // share sets ends: all hosts of a pool together send over about as many pairs as flows fill the link, each over as many as
-// its part of the bytes.
+// its part of the bytes. It sets alike, too.
 func (w *widths) share(s *sites, pools [][]int, sizes []int64, trees []tree) {
 	straight := make([]float64, w.n*w.n) // by link: bytes of its own pool
 	for i := range trees {
@@ -91,13 +98,23 @@ func (w *widths) share(s *sites, pools [][]int, sizes []int64, trees []tree) {
 			}
 		}
 	}
-	w.ends = make([]int, len(sizes)*w.n)
+	w.ends, w.alike = make([]int, len(sizes)*w.n), make([]bool, w.n*w.n)
 	for from, pool := range pools {
 		for to := range w.n {
 			e := from*w.n + to
+			mean := w.moved[e] / float64(len(pool))
 			relayed := (w.moved[e] - straight[e]) / float64(len(pool))
+			of := func(h int) float64 { return relayed + straight[e]*float64(sizes[h])/float64(max(s.bytes[from], 1)) }
 			for _, h := range pool {
-				bytes := relayed + straight[e]*float64(sizes[h])/float64(max(s.bytes[from], 1))
+				if more := of(h) - mean; more > (unlike-1)*mean && more > burden {
+					w.alike[e] = true
+				}
+			}
+			for _, h := range pool {
+				bytes := of(h)
+				if w.alike[e] {
+					bytes = mean
+				}
 				flows := bytes / max(w.moved[e], 1) * float64(w.flows[e])
 				w.ends[h*w.n+to] = max(1, min(int(math.Ceil(flows-spare)), len(pools[to])))
 			}
@@ -114,4 +131,14 @@ func (w *widths) pairs(host int, t *tree) int64 {
 		}
 	}
 	return int64(most)
+}
+
+// turns returns over how many pairs each host of the root sends on t where they send for each other, 0 where they do not.
+func (w *widths) turns(t *tree, hosts []int) (most int) {
+	for to, from := range t.parent {
+		if from == t.root && w.alike[from*w.n+to] {
+			most = max(most, w.ends[hosts[0]*w.n+to]) // that of one is that of all
+		}
+	}
+	return most
 }

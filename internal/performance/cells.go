@@ -70,6 +70,7 @@ var cellsOf = map[Row]func() []Cell{
 				}
 			}
 		}
+		cells = append(cells, unevenCells(0, 4)...)
 		return append(cells, drawnEngines(1, 16)...)
 	},
 	Switches: func() (cells []Cell) {
@@ -174,19 +175,26 @@ var cellsOf = map[Row]func() []Cell{
 		}
 		return cells
 	},
-	Uneven: func() (cells []Cell) {
-		for _, network := range []string{sharedGrid, heldGrid, lossGrid} {
-			cells = append(cells,
-				Cell{Collective: plan.Allgather, Network: network + "-first", Size: 5 * mib, Settle: settling, Runs: 3},
-				Cell{Collective: plan.Allgather, Network: network + "-third", Size: 768 * kib, Settle: settling, Runs: 3},
-				Cell{Collective: plan.Allgather, Network: network + "-harmonic", Size: 2 * mib, Settle: settling, Runs: 3},
-				Cell{Collective: plan.Alltoall, Network: network + "-first", Size: 256 * kib, Settle: settling, Runs: 3},
-				Cell{Collective: plan.Alltoall, Network: network + "-pair", Size: 4 * mib, Settle: settling, Runs: 3},
-				Cell{Collective: plan.Alltoall, Network: network + "-square", Size: mib, Settle: settling, Runs: 3})
+	Uneven: func() []Cell { return unevenCells(settling, 3) },
+	Drawn:  func() []Cell { return drawnCells(1, 6) },
+}
+
+// unevenCells are those of blocks that differ much.
+func unevenCells(settle time.Duration, runs int) (cells []Cell) {
+	for _, network := range []string{sharedGrid, heldGrid, lossGrid} {
+		for _, c := range []Cell{
+			{Collective: plan.Allgather, Network: "first", Size: 5 * mib},
+			{Collective: plan.Allgather, Network: "third", Size: 768 * kib},
+			{Collective: plan.Allgather, Network: "harmonic", Size: 2 * mib},
+			{Collective: plan.Alltoall, Network: "first", Size: 256 * kib},
+			{Collective: plan.Alltoall, Network: "pair", Size: 4 * mib},
+			{Collective: plan.Alltoall, Network: "square", Size: mib},
+		} {
+			c.Network, c.Settle, c.Runs = network+"-"+c.Network, settle, runs
+			cells = append(cells, c)
 		}
-		return cells
-	},
-	Drawn: func() []Cell { return drawnCells(1, 6) },
+	}
+	return cells
 }
 
 // youngName is the network of agents that are so old.

@@ -25,18 +25,18 @@ const useBin = 50 * time.Millisecond
 // the word that begins, cold lanes.
 func measureEngines(t *testing.T, r *Reading) {
 	c := r.Cell
-	file := load(t, c.Network)
+	name, shape := splitShape(c.Network)
+	file := load(t, name)
 	snap, err := believed(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prob := &planner.Problem{Collective: c.Collective, Snapshot: snap}
 	if c.Collective == plan.Alltoall {
-		prob.Alltoall.Uniform = c.Size
+		prob.Alltoall = alltoallSizes(c.Size, snap.N(), shape)
 	} else {
-		prob.Sizes = make([]int64, snap.N())
-		for i := range prob.Sizes {
-			prob.Sizes[i] = c.Size
+		for _, n := range blockSizes(c.Size, snap.N(), shape) {
+			prob.Sizes = append(prob.Sizes, int64(n))
 		}
 	}
 	if prob.Tree, err = pools.Build(snap, pools.Config{}); err != nil {

@@ -56,6 +56,7 @@ func (c *Cluster) Run(p *plan.Plan) *Result {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	exchange.Weigh(parts, func(host string) string { return c.sites[host] }) // as who cuts plans does
 	data := make([]exchange.Data, len(parts))
 	for h := range parts {
 		data[h] = lay(p, h)
