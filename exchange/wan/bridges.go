@@ -15,6 +15,7 @@ const mostPairs = 256
 // begins anew.
 type bridge struct {
 	near, far int
+	share     float64 // bytes of what crosses the link that are its to carry
 	left      float64 // bytes that it has still to get of its share of what crosses the link
 	own       bool    // it has all that the two hosts have for each other on this link
 }

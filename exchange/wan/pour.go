@@ -49,6 +49,7 @@ func (s *scheduler) shareOut(link []bridge, path *plan.Path) {
 			part = float64(s.sizes.Of(link[i].near, link[i].far)) / total
 		}
 		link[i].left += path.Bytes * part
+		link[i].share = link[i].left
 	}
 }
 
@@ -139,6 +140,13 @@ func leastPiece(size int64) int64 { return max(2<<10, min(size/16, 8<<10)) }
 // soon, and links end together.
 func mostPiece(size int64) int64 { return max(256<<10, size/64) }
 
+// What an origin gives a mate to send is cut smaller: into eighths of what the mate's bridge carries, of fedPiece at least. All that the mate is to send over one link would else
+// come before the first of what it is to send over another, and a relay behind the bridge would get the first of what it waits for as late.
+const (
+	fedPiece = 16 << 10
+	fedParts = 8
+)
+
 // stream sends up to n bytes of the rest of b along pools, and returns how many: less where a bridge
 // has got its share.
 func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 {
@@ -164,6 +172,9 @@ func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 
 	}
 	if float64(n) > most {
 		n = max(int64(most), small)
+	}
+	if used[0].near != b.Origin {
+		n = min(n, max(fedPiece, int64(used[0].share/fedParts)))
 	}
 	if rest-n < small {
 		n = rest
