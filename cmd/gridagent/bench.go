@@ -27,7 +27,7 @@ Rank 0 prints, the others print nothing:
                   measured them, payload only; a dash where the map has gaps or nothing moves
   x bound         mean / bound; below 1 where the links carry more than was measured
   bus             %s,
-                  in Mbit/s: the bus bandwidth of nccl-tests
+                  in Mbit/s: the bus bandwidth of nccl-tests; with another --shape than even in the mean of all ranks
   site to site    bytes that the hosts of one site sent to those of another, by the agents' site
                   labels, mean of an operation. Counted is what the agents hand to their lanes, again
                   where a lane broke: payload, without headers, acknowledgements and what QUIC
@@ -54,6 +54,7 @@ func (a *app) benchAllgatherCmd() *cobra.Command {
 		Example: `  gridagent bench allgather --job b1 --rank 0 --ranks 3
   gridagent bench allgather --job b1 --rank $SLURM_PROCID --ranks $SLURM_NTASKS --sizes 64KiB,256KiB --iterations 3 --warmup 1
   gridagent bench allgather --job b1 --rank 0 --ranks 3 --sizes 1KiB..4MiB --algorithm ring -o json
+  gridagent bench allgather --job b1 --rank 0 --ranks 3 --sizes 1MiB --shape harmonic
   gridagent bench allgather --job b1 --rank 0 --ranks 3 --sizes 64KiB --plan plan.json`,
 		Args: cobra.NoArgs,
 	}
@@ -80,6 +81,7 @@ func (a *app) benchAlltoallCmd() *cobra.Command {
 ` + fmt.Sprintf(benchLong, "(ranks-1) x size / mean, what each rank sends to the others"),
 		Example: `  gridagent bench alltoall --job b1 --rank 0 --ranks 3
   gridagent bench alltoall --job b1 --rank $SLURM_PROCID --ranks $SLURM_NTASKS --sizes 4KiB,64KiB --iterations 5
+  gridagent bench alltoall --job b1 --rank 0 --ranks 3 --sizes 4MiB --shape pair
   gridagent bench alltoall --job b1 --rank 0 --ranks 3 --sizes 1KiB..1MiB --algorithm aapc --sync sender -o json`,
 		Args: cobra.NoArgs,
 	}
@@ -121,7 +123,7 @@ func (a *app) runBench(ctx context.Context, f *benchFlags, opts client.AlltoallO
 	line := a.statusLine(f.noProgress)
 	cfg := bench.Config{
 		Collective: f.collective, Rank: f.rank, Site: status.Msg.GetSite(),
-		Sizes: f.sizes.bytes, Iterations: f.iterations, Warmup: f.warmup, Options: opts,
+		Sizes: f.sizes.bytes, Shape: bench.Shape(f.shape.value), Iterations: f.iterations, Warmup: f.warmup, Options: opts,
 		Progress: func(size int64, done, total int) {
 			line.show(fmt.Sprintf("%s of %s:", f.collective, formatBytes(size)), done, total)
 		},

@@ -16,6 +16,7 @@ import (
 type benchFlags struct {
 	*rankFlags
 	sizes              *sizeList
+	shape              *choice
 	iterations, warmup int
 }
 
@@ -30,6 +31,8 @@ func addBenchFlags(cmd *cobra.Command, c plan.Collective, size string) *benchFla
 	flags.Lookup("plan").Usage = "plan to run in place of an algorithm's (gridagent plan -o json), for the one size of --sizes; not every rank must give it"
 	flags.Lookup("no-progress").Usage = "no progress line (there is none anyway unless standard error is a terminal)"
 	flags.Var(f.sizes, "sizes", size+": sizes with their units, and ranges like 1KiB..4MiB, which double; 0B is one")
+	names, texts := bench.ShapesOf(c)
+	f.shape = choiceFlag(cmd, "shape", "", "what blocks have where --sizes is the largest: "+strings.Join(texts, "; "), names...)
 	flags.IntVar(&f.iterations, "iterations", 3, "operations of each size that count")
 	flags.IntVar(&f.warmup, "warmup", 1, "operations of each size before those that count")
 	return f

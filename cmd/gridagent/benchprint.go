@@ -18,8 +18,12 @@ func (a *app) printBench(f *benchFlags, r *bench.Report, whole bool) error {
 	if !whole {
 		verified = fmt.Sprintf("; ended after %d of %d sizes", len(r.Sizes), len(f.sizes.bytes))
 	}
-	_, err := fmt.Fprintf(a.out, "%s of %d ranks on %d hosts, %d iterations after %d to warm up%s\n\n",
-		r.Collective, r.Ranks, distinct(r.Hosts), f.iterations, r.Warmup, verified)
+	shape := ""
+	if r.Shape != "" {
+		shape = fmt.Sprintf(", shape %s", r.Shape)
+	}
+	_, err := fmt.Fprintf(a.out, "%s of %d ranks on %d hosts, %d iterations after %d to warm up%s%s\n\n",
+		r.Collective, r.Ranks, distinct(r.Hosts), f.iterations, r.Warmup, shape, verified)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@ type run struct {
 	hosts   []string // of each rank
 	sites   []string // of each rank
 	siteOf  map[string]string
-	barrier []byte // the plan by which the ranks meet
+	barrier []byte  // the plan by which the ranks meet
+	sent    []int64 // bytes of the blocks that this rank has for an operation: one, or one for each rank
+	got     []int64 // and of those that it gets, by rank
 	input   []byte
 	op      uint64 // number of the next operation
 }
@@ -43,6 +45,9 @@ func Run(ctx context.Context, r Rank, cfg Config) (*Report, error) {
 	report := &Report{
 		Collective: string(b.Collective), Algorithm: b.algorithm(), Ranks: len(b.hosts),
 		Hosts: b.hosts, Sites: b.sites, Warmup: b.Warmup, Sizes: []Size{},
+	}
+	if !b.Shape.Even() {
+		report.Shape = b.Shape
 	}
 	for _, size := range b.Sizes {
 		s, err := b.measure(ctx, size)
@@ -81,6 +86,7 @@ func (b *run) meet(ctx context.Context) error {
 // measure measures one size.
 func (b *run) measure(ctx context.Context, size int64) (*Size, error) {
 	s := &Size{Bytes: size}
+	moved := b.lay(size)
 	total := b.Warmup + b.Iterations
 	for k := range total {
 		if b.Progress != nil {
@@ -94,8 +100,32 @@ func (b *run) measure(ctx context.Context, size int64) (*Size, error) {
 			s.Iterations = append(s.Iterations, b.iteration(seen))
 		}
 	}
-	s.summarise(b.n())
+	s.summarise(float64(moved) / float64(b.n()))
 	return s, nil
+}
+
+// lay sets what this rank sends and gets in operations of a size. It returns the bytes that all ranks get from others, together.
+func (b *run) lay(size int64) (moved int64) {
+	n := b.n()
+	if b.Collective == plan.Allgather {
+		b.got = b.Shape.Blocks(size, n)
+		b.sent = b.got[b.Rank : b.Rank+1]
+		for _, bytes := range b.got {
+			moved += bytes * int64(n-1)
+		}
+		return moved
+	}
+	rows := b.Shape.Matrix(size, n)
+	b.sent, b.got = rows[b.Rank], make([]int64, n)
+	for from, row := range rows {
+		b.got[from] = row[b.Rank]
+		for to, bytes := range row {
+			if to != from {
+				moved += bytes
+			}
+		}
+	}
+	return moved
 }
 
 // n is how many ranks the group has.
@@ -104,7 +134,7 @@ func (b *run) n() int { return len(b.hosts) }
 // once runs one operation and returns what each rank saw of it.
 func (b *run) once(ctx context.Context, size int64) ([]observation, error) {
 	defer func() { b.op++ }()
-	b.prepare(size)
+	b.prepare()
 	if err := b.meet(ctx); err != nil {
 		return nil, err
 	}
@@ -115,7 +145,7 @@ func (b *run) once(ctx context.Context, size int64) ([]observation, error) {
 		return nil, err
 	}
 	o := b.observe(res.Report, took)
-	o.Wrong = b.verify(res, size)
+	o.Wrong = b.verify(res)
 	if err := res.Close(); err != nil {
 		return nil, err
 	}
@@ -127,14 +157,16 @@ func (b *run) once(ctx context.Context, size int64) ([]observation, error) {
 }
 
 // prepare fills the input of the next operation.
-func (b *run) prepare(size int64) {
-	blocks := int64(1)
-	if b.Collective == plan.Alltoall {
-		blocks = int64(b.n())
+func (b *run) prepare() {
+	var all int64
+	for _, n := range b.sent {
+		all += n
 	}
-	b.input = slices.Grow(b.input[:0], int(blocks*size))[:blocks*size]
-	for i := range blocks {
-		fill(b.input[i*size:(i+1)*size], b.block(b.Rank, int(i)))
+	b.input = slices.Grow(b.input[:0], int(all))[:all]
+	rest := b.input
+	for to, n := range b.sent {
+		fill(rest[:n], b.block(b.Rank, to))
+		rest = rest[n:]
 	}
 }
 
@@ -150,24 +182,33 @@ func (b *run) operate(ctx context.Context) (*client.Result, error) {
 	opts := b.Options
 	opts.Sizes, opts.Progress = nil, nil
 	if b.Collective == plan.Alltoall {
+		if !b.Shape.Even() {
+			opts.Sizes = b.sent
+		}
 		return b.rank.Alltoall(ctx, b.input, opts)
 	}
 	return b.rank.Allgather(ctx, b.input, opts.Options)
 }
 
 // verify returns what is wrong with a result, nil if nothing is.
-func (b *run) verify(res *client.Result, size int64) *wrongBlock {
-	if len(res.Sizes) != b.n() || int64(len(res.Data)) != size*int64(b.n()) {
-		return &wrongBlock{From: -1, Says: fmt.Sprintf("%d bytes in %d blocks, want %d blocks of %d", len(res.Data), len(res.Sizes), b.n(), size)}
+func (b *run) verify(res *client.Result) *wrongBlock {
+	var all int64
+	for _, n := range b.got {
+		all += n
 	}
+	if len(res.Sizes) != b.n() || int64(len(res.Data)) != all {
+		return &wrongBlock{From: -1, Says: fmt.Sprintf("%d bytes in %d blocks, want %d in %d", len(res.Data), len(res.Sizes), all, b.n())}
+	}
+	rest := res.Data
 	for from, n := range res.Sizes {
-		if n != size {
-			return &wrongBlock{From: from, Says: fmt.Sprintf("it has %d bytes, want %d", n, size)}
+		if n != b.got[from] {
+			return &wrongBlock{From: from, Says: fmt.Sprintf("it has %d bytes, want %d", n, b.got[from])}
 		}
-		got, want := res.Data[int64(from)*size:int64(from+1)*size], b.block(from, b.Rank)
-		if at := differs(got, want); at >= 0 {
-			return &wrongBlock{From: from, Says: fmt.Sprintf("byte %d of %d is wrong: %s", at, size, trace(got, at, want, b.n()))}
+		want := b.block(from, b.Rank)
+		if at := differs(rest[:n], want); at >= 0 {
+			return &wrongBlock{From: from, Says: fmt.Sprintf("byte %d of %d is wrong: %s", at, n, trace(rest[:n], at, want, b.n()))}
 		}
+		rest = rest[n:]
 	}
 	return nil
 }

@@ -239,6 +239,7 @@ func TestMismatch(t *testing.T) {
 			{func(cfg *bench.Config) { cfg.Iterations = 7 }, "--iterations: 7 at rank 1, 1 at rank 0"},
 			{func(cfg *bench.Config) { cfg.Warmup = 1 }, "--warmup: 1 at rank 1, 0 at rank 0"},
 			{func(cfg *bench.Config) { cfg.Options.Algorithm = "ring" }, "--algorithm: ring at rank 1, auto at rank 0"},
+			{func(cfg *bench.Config) { cfg.Shape = "pair" }, "--shape: pair at rank 1, even at rank 0"},
 			{func(cfg *bench.Config) { cfg.Options.Sync = "barrier" }, "--sync: barrier at rank 1, nothing at rank 0"},
 			{func(cfg *bench.Config) { cfg.Collective = plan.Allgather }, "collective: allgather at rank 1, alltoall at rank 0"},
 		} {

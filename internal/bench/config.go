@@ -25,6 +25,8 @@ type Config struct {
 	// Sizes are measured one after the other: bytes of the block that each rank contributes
 	// to an allgather, or has for each rank in an alltoall. 0 is a size like any other.
 	Sizes []int64
+	// Shape says what blocks have beside the largest, which has the size.
+	Shape Shape
 	// Iterations count, at least one; Warmup operations before them do not.
 	Iterations, Warmup int
 	// Options are those of each operation. Sizes, Overwrite and Progress are not looked
@@ -38,6 +40,9 @@ type Config struct {
 func (c *Config) check(ranks int) error {
 	if c.Collective != plan.Allgather && c.Collective != plan.Alltoall {
 		return fmt.Errorf("no collective %q to measure: want %s or %s", c.Collective, plan.Allgather, plan.Alltoall)
+	}
+	if err := c.Shape.Check(c.Collective); err != nil {
+		return err
 	}
 	if c.Rank < 0 || c.Rank >= ranks {
 		return fmt.Errorf("rank %d of a group of %d", c.Rank, ranks)
@@ -69,6 +74,7 @@ func (c *Config) terms() [][2]string {
 	return [][2]string{
 		{"collective", string(c.Collective)},
 		{"--sizes", strings.Join(sizes, ",")},
+		{"--shape", c.shape()},
 		{"--iterations", strconv.Itoa(c.Iterations)},
 		{"--warmup", strconv.Itoa(c.Warmup)},
 		{"--algorithm", c.algorithm()},
@@ -85,4 +91,11 @@ func (c *Config) algorithm() string {
 		return "auto"
 	}
 	return c.Options.Algorithm
+}
+
+func (c *Config) shape() string {
+	if c.Shape.Even() {
+		return string(Even)
+	}
+	return string(c.Shape)
 }

@@ -14,14 +14,15 @@ type Report struct {
 	Hosts      []string `json:"hosts"` // of each rank
 	Sites      []string `json:"sites"` // of each rank's host, "" where it has no label
 	Collective string   `json:"collective"`
-	Algorithm  string   `json:"algorithm"` // that was asked for
+	Algorithm  string   `json:"algorithm"`       // that was asked for
+	Shape      Shape    `json:"shape,omitempty"` // absent where blocks are alike
 	Warmup     int      `json:"warmup"`
 	Sizes      []Size   `json:"sizes"`
 }
 
 // A Size is the outcome for one size.
 type Size struct {
-	Bytes     int64  `json:"size_bytes"` // of a block
+	Bytes     int64  `json:"size_bytes"` // of the largest block
 	Algorithm string `json:"algorithm"`  // that ran; several, with commas, where they differ
 	// Of the iterations, each as long as its slowest rank took.
 	Mean float64 `json:"mean_seconds"`
@@ -33,7 +34,7 @@ type Size struct {
 	Ratio float64 `json:"bound_ratio"`
 	// Direct is the mean of the iterations' direct bounds, over those that have one; 0 where none has.
 	Direct float64 `json:"direct_bound_seconds,omitempty"`
-	// Mbps is what each rank receives from the others, Bytes×(ranks−1), over Mean, Mbit/s.
+	// Mbps is what each rank receives from the others in the mean, Bytes×(ranks−1) where blocks are alike, over Mean, Mbit/s.
 	Mbps       float64     `json:"bus_mbps"`
 	WAN        []Crossing  `json:"wan"` // mean of the iterations
 	Iterations []Iteration `json:"iterations"`
@@ -87,8 +88,8 @@ func addCrossing(list []Crossing, from, to string, bytes float64) []Crossing {
 	return slices.Insert(list, i, c)
 }
 
-// summarise fills in what the iterations of ranks ranks come to.
-func (s *Size) summarise(ranks int) {
+// summarise fills in what the iterations come to, in which each rank gets so many bytes in the mean.
+func (s *Size) summarise(bytes float64) {
 	s.Min, s.WAN = math.Inf(1), []Crossing{}
 	n := float64(len(s.Iterations))
 	var names []string
@@ -120,6 +121,6 @@ func (s *Size) summarise(ranks int) {
 		s.Direct /= directs
 	}
 	if s.Mean > 0 {
-		s.Mbps = 8 * float64(s.Bytes) * float64(ranks-1) / s.Mean / 1e6
+		s.Mbps = 8 * bytes / s.Mean / 1e6
 	}
 }

@@ -107,6 +107,17 @@ func TestBenchmark(t *testing.T) {
 					t.Errorf("size %d: %+v", size, s)
 				}
 			}
+			// Blocks that differ, some of them of nothing. The check sees what comes to the wrong place, and a size that is not there.
+			for op, sizes := range map[string]string{"allgather": "0 40000 7\n", "alltoall": "5 0 9\n40000 1 0\n0 17 3\n"} {
+				file := filepath.Join(p.dir, op+".sizes")
+				if err := os.WriteFile(file, []byte(sizes), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				got := lines(t, here(l, p, program, op, "2", "1", "40000:"+file, "3"))
+				if len(got) != 2 || got[0].Bytes != 40000 || got[0].Wrong != 0 || got[1].Bytes != 3 || got[1].Wrong != 0 {
+					t.Errorf("%s of sizes %s: %+v", op, sizes, got)
+				}
+			}
 			ask, err := p.variables(t.Context(), l)
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/bench"
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
@@ -34,6 +35,7 @@ type config struct {
 
 	Collectives []plan.Collective
 	Sizes       []int64
+	Shape       bench.Shape
 	Iterations  int
 	Warmup      int
 	Tools       []string
@@ -60,6 +62,7 @@ Examples:
   scripts/peers --grid internal/peers/testdata/small.yaml --sizes 16KiB --algorithms openmpi:ring,gridagent:auto
   scripts/peers --grid paper-3site --libraries iperf3
   scripts/peers --drawn 7 --algorithms default --generated none
+  scripts/peers --grid paper-3site --collective allgather --sizes 1MiB --shape first
 
 GRID and TREE are files, or the names of those that are built in. A time is that of the slowest
 rank; every byte is checked. x bound is the mean over the least time that any schedule could
@@ -85,6 +88,10 @@ func parse(args []string, usage func(string)) (*config, error) {
 	f.StringVar(&c.LinkRate, "link-rate", "", "with --topology: rate of every link, in place of the file's")
 	collective := f.String("collective", "both", "allgather, alltoall or both")
 	sizes := f.StringSlice("sizes", []string{"64KiB"}, "sizes of a block, with units")
+	_, gathers := bench.ShapesOf(plan.Allgather)
+	_, totals := bench.ShapesOf(plan.Alltoall)
+	shape := f.String("shape", string(bench.Even), "what blocks have where --sizes is the largest, by default algorithms (MPI_Allgatherv, MPI_Alltoallv). Allgather: "+
+		strings.Join(gathers, "; ")+". Alltoall: "+strings.Join(totals, "; "))
 	f.IntVar(&c.Iterations, "iterations", 3, "operations of each size that count")
 	f.IntVar(&c.Warmup, "warmup", 1, "operations of each size before those that count")
 	f.StringSliceVar(&c.Tools, "libraries", allTools, "who takes part: "+strings.Join(allTools, ", "))
@@ -111,6 +118,7 @@ func parse(args []string, usage func(string)) (*config, error) {
 	if c.Sizes, err = parseSizes(*sizes); err != nil {
 		return nil, err
 	}
+	c.Shape = bench.Shape(*shape)
 	if c.Algorithms, err = parseSelection(*algorithms); err != nil {
 		return nil, err
 	}
@@ -171,6 +179,11 @@ func (c *config) check() error {
 	case len(c.Sizes) == 0 || len(c.Tools) == 0 || len(c.Congestion) == 0:
 		return errors.New("--sizes, --libraries and --congestion want at least one word each")
 	}
+	for _, op := range c.Collectives {
+		if err := c.Shape.Check(op); err != nil {
+			return fmt.Errorf("--shape: %w; --collective says of which", err)
+		}
+	}
 	for i, name := range c.Congestion {
 		if name == "system" {
 			c.Congestion[i] = ""
@@ -191,6 +204,10 @@ func howMany(given ...bool) (n int) {
 // checkGenerated puts in what default stands for, and refuses what no collective knows.
 func (c *config) checkGenerated() error {
 	switch {
+	case !c.Shape.Even() && len(c.Generated) == 1 && (c.Generated[0] == "none" || c.Generated[0] == "default"):
+		c.Generated = nil
+	case !c.Shape.Even() && len(c.Generated) > 0:
+		return errors.New("--generated with --shape: routines are for blocks of one size")
 	case len(c.Generated) == 1 && c.Generated[0] == "none":
 		c.Generated = nil
 	case len(c.Generated) == 1 && c.Generated[0] == "default" && c.Topology != "":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -131,7 +132,11 @@ func (t *testbed) runMPI(ctx context.Context, r job, tools *programs, told func(
 	l := &launch{hosts: hosts, launcher: tools.launcher, preload: tools.preload, tcp: t.congestion,
 		program: []string{r.program, string(r.collective), fmt.Sprint(t.Iterations), fmt.Sprint(t.Warmup)}}
 	for _, n := range r.sizes {
-		l.program = append(l.program, fmt.Sprint(n))
+		word, err := t.sizeWord(r.collective, n)
+		if err != nil {
+			return "", err
+		}
+		l.program = append(l.program, word)
 	}
 	if r.algorithm.value != "" {
 		l.settings = r.lib.force(r.collective, r.algorithm)
@@ -160,4 +165,24 @@ func (t *testbed) runMPI(ctx context.Context, r job, tools *programs, told func(
 		err = fmt.Errorf("%s's %s %w to %d ranks", r.lib.tool, r.algorithm.name, errRefused, len(hosts))
 	}
 	return errs.String(), errors.Join(err, failed)
+}
+
+// sizeWord is what mpibench is told of a size: with a file of all sizes where blocks differ.
+func (t *testbed) sizeWord(c plan.Collective, size int64) (string, error) {
+	word := fmt.Sprint(size)
+	if t.Shape.Even() {
+		return word, nil
+	}
+	var rows [][]int64
+	if n := len(t.net.hosts); c == plan.Alltoall {
+		rows = t.Shape.Matrix(size, n)
+	} else {
+		rows = [][]int64{t.Shape.Blocks(size, n)}
+	}
+	var text strings.Builder
+	for _, row := range rows {
+		fmt.Fprintln(&text, strings.Trim(fmt.Sprint(row), "[]"))
+	}
+	file := filepath.Join(t.dir, fmt.Sprintf("sizes-%s-%d", c, size))
+	return word + ":" + file, os.WriteFile(file, []byte(text.String()), 0o600)
 }

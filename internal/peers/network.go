@@ -10,6 +10,7 @@ import (
 
 	"github.com/gridagent/gridagent/configs"
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/bench"
 	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -163,11 +164,15 @@ func ends(trunk plan.Trunk, t *plan.Topology) (from, to string) {
 	return from, to
 }
 
-// bound returns the least time in seconds that a collective with blocks of size bytes can take, and the least without
+// bound returns the least time in seconds that a collective whose largest block has size bytes can take, and the least without
 // relays if that is another one, else 0.
-func (n *network) bound(c plan.Collective, size int64) (least, direct float64, err error) {
+func (n *network) bound(c plan.Collective, shape bench.Shape, size int64) (least, direct float64, err error) {
 	if c == plan.Alltoall {
-		b, err := n.model.AlltoallBounds(plan.AlltoallSizes{Uniform: size})
+		sizes := plan.AlltoallSizes{Uniform: size}
+		if !shape.Even() {
+			sizes.Matrix = shape.Matrix(size, len(n.hosts))
+		}
+		b, err := n.model.AlltoallBounds(sizes)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -176,42 +181,52 @@ func (n *network) bound(c plan.Collective, size int64) (least, direct float64, e
 		}
 		return b.Relayed.Seconds, direct, nil
 	}
-	sizes := make([]int64, len(n.hosts))
-	for i := range sizes {
-		sizes[i] = size
-	}
-	b, err := n.model.AllgatherBound(sizes)
+	b, err := n.model.AllgatherBound(shape.Blocks(size, len(n.hosts)))
 	return b.Seconds, 0, err
 }
 
 // least returns how many bytes must cross the links between sites, or the trunks, of which each has the hosts behind
 // it and all others before it.
-func (n *network) least(c plan.Collective, size int64) (bytes int64) {
-	hosts := int64(len(n.hosts))
-	into := func(behind int64) {
-		blocks := hosts - behind
-		if c == plan.Alltoall {
-			blocks *= behind
+func (n *network) least(c plan.Collective, shape bench.Shape, size int64) (bytes int64) {
+	hosts := len(n.hosts)
+	into := func(behind []int) {
+		inside := make([]bool, hosts)
+		for _, h := range behind {
+			inside[h] = true
 		}
-		bytes += blocks * size
+		if c == plan.Allgather {
+			for from, b := range shape.Blocks(size, hosts) {
+				if !inside[from] {
+					bytes += b
+				}
+			}
+			return
+		}
+		for from, row := range shape.Matrix(size, hosts) {
+			for to, b := range row {
+				if !inside[from] && inside[to] {
+					bytes += b
+				}
+			}
+		}
 	}
 	for _, t := range n.model.Trunks {
-		into(int64(len(t.Behind)))
+		into(t.Behind)
 	}
-	for _, inside := range n.inSite() {
-		into(inside)
+	for _, hosts := range n.inSite() {
+		into(hosts)
 	}
 	return bytes
 }
 
-// inSite counts the hosts of each site of a grid.
-func (n *network) inSite() map[string]int64 {
-	count := make(map[string]int64)
+// inSite lists the hosts of each site of a grid.
+func (n *network) inSite() map[string][]int {
+	sites := make(map[string][]int)
 	if len(n.model.Trunks) > 0 {
-		return count // switches are no sites
+		return sites // switches are no sites
 	}
-	for _, h := range n.hosts {
-		count[h.Site]++
+	for i, h := range n.hosts {
+		sites[h.Site] = append(sites[h.Site], i)
 	}
-	return count
+	return sites
 }

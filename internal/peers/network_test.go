@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/bench"
 )
 
 func loaded(t *testing.T, line string) *network {
@@ -36,8 +37,34 @@ func TestGridNetwork(t *testing.T) {
 	// B→A at 2 Mbit/s carries the two blocks of B, and in an alltoall four.
 	for c, blocks := range map[plan.Collective]float64{plan.Allgather: 2, plan.Alltoall: 4} {
 		want := blocks * 65536 * 8 / 2e6
-		if got, _, err := n.bound(c, 65536); err != nil || math.Abs(got-want) > 1e-9 {
+		if got, _, err := n.bound(c, "", 65536); err != nil || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: bound of %v s, %v; want %v", c, got, err, want)
+		}
+	}
+}
+
+// TestShapedNetwork: bounds and what must cross links go by the sizes of blocks. In small.yaml A→B carries 4 Mbit/s and B→A 2; two hosts are at each site.
+func TestShapedNetwork(t *testing.T) {
+	n := loaded(t, "--grid testdata/small.yaml")
+	const most = 100_000
+	for _, tc := range []struct {
+		c           plan.Collective
+		shape       bench.Shape
+		least, back int64 // bytes over both links, and over the slow one
+	}{
+		{plan.Allgather, "first", most + 3*1024, 2 * 1024},
+		{plan.Allgather, "third", 2 * most, most}, // a0 and b1
+		{plan.Allgather, bench.Even, 4 * most, 2 * most},
+		{plan.Alltoall, "pair", most + 7*1024, 4 * 1024},
+		{plan.Alltoall, bench.Even, 8 * most, 4 * most},
+	} {
+		if got := n.least(tc.c, tc.shape, most); got != tc.least {
+			t.Errorf("%s %s: %d bytes must cross, want %d", tc.c, tc.shape, got, tc.least)
+		}
+		there := float64(tc.least-tc.back) * 8 / 4e6
+		want := max(there, float64(tc.back)*8/2e6)
+		if got, _, err := n.bound(tc.c, tc.shape, most); err != nil || math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s %s: bound of %v s, %v; want %v", tc.c, tc.shape, got, err, want)
 		}
 	}
 }
@@ -61,8 +88,8 @@ func TestTopologyNetwork(t *testing.T) {
 		t.Errorf("links %s", n.linkNames())
 	}
 	// Twice the rate, half the time.
-	slow, _, err := n.bound(plan.Alltoall, 8192)
-	fast, _, err2 := loaded(t, "--topology aapc-conf-b --link-rate 10Mbps").bound(plan.Alltoall, 8192)
+	slow, _, err := n.bound(plan.Alltoall, "", 8192)
+	fast, _, err2 := loaded(t, "--topology aapc-conf-b --link-rate 10Mbps").bound(plan.Alltoall, "", 8192)
 	if err != nil || err2 != nil || slow <= 0 || math.Abs(slow/fast-2) > 1e-9 {
 		t.Errorf("bounds %v and %v: %v, %v", slow, fast, err, err2)
 	}

@@ -37,10 +37,10 @@ func (p *printer) record(r Record) error {
 	if p.json {
 		return p.object(r)
 	}
-	p.head("runs", fmt.Sprintf("\n%-9s %-10s %-34s %-6s %8s %9s %9s %9s %8s %11s %7s %5s %7s %8s  %s\n",
+	p.head("runs", fmt.Sprintf("\n%-9s %-18s %-34s %-6s %8s %9s %9s %9s %8s %11s %7s %5s %7s %8s  %s\n",
 		"library", "collective", "algorithm", "tcp", "size", "mean s", "min s", "max s", "x bound", "WAN", "x least", "cpu", "agents", "memory", "data"))
-	_, err := fmt.Fprintf(p.out, "%-9s %-10s %-34s %-6s %8s %s\n",
-		r.Tool, r.Collective, strings.TrimSpace(r.Algorithm+" "+r.Variant), r.Congestion, gridfile.FormatSize(r.Size), r.outcome())
+	_, err := fmt.Fprintf(p.out, "%-9s %-18s %-34s %-6s %8s %s\n",
+		r.Tool, strings.TrimSpace(string(r.Collective)+" "+string(r.Shape)), strings.TrimSpace(r.Algorithm+" "+r.Variant), r.Congestion, gridfile.FormatSize(r.Size), r.outcome())
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/bench"
 )
 
 // A Record is one size of one run.
@@ -14,15 +15,16 @@ type Record struct {
 	Algorithm string `json:"algorithm"`
 	// Variant is "generated" with the flags of gridagent plan for an MPI program that ran a routine
 	// of plan -o mpi-c; for auto it is what the agent chose.
-	Variant    string `json:"variant,omitempty"`
-	Congestion string `json:"congestion,omitempty"` // of TCP; "auto" for gridagent, which chooses for each lane, and goes over QUIC too
-	Grid       string `json:"grid"`                 // name of the file, without folder and ending
-	LinkRate   string `json:"link_rate,omitempty"`  // in place of a switch tree's own
-	Declared   bool   `json:"declared,omitempty"`   // the agents were told the switch tree
-	Hosts      int    `json:"hosts"`                // one rank each
-	Size       int64  `json:"size_bytes"`           // of a block
-	Iterations int    `json:"iterations"`
-	Warmup     int    `json:"warmup"`
+	Variant    string      `json:"variant,omitempty"`
+	Congestion string      `json:"congestion,omitempty"` // of TCP; "auto" for gridagent, which chooses for each lane, and goes over QUIC too
+	Grid       string      `json:"grid"`                 // name of the file, without folder and ending
+	LinkRate   string      `json:"link_rate,omitempty"`  // in place of a switch tree's own
+	Declared   bool        `json:"declared,omitempty"`   // the agents were told the switch tree
+	Hosts      int         `json:"hosts"`                // one rank each
+	Size       int64       `json:"size_bytes"`           // of a block, the largest
+	Shape      bench.Shape `json:"shape,omitempty"`      // how blocks differ; absent where they do not
+	Iterations int         `json:"iterations"`
+	Warmup     int         `json:"warmup"`
 
 	// Of the iterations, each as long as its slowest rank took; Seconds has them all.
 	Mean    float64   `json:"mean_s"`
@@ -65,9 +67,12 @@ func (t *testbed) record(tool, version string, c plan.Collective, name, variant 
 	if tool == toolGridagent {
 		r.Congestion, r.Declared = "auto", t.Declare
 	}
+	if !t.Shape.Even() {
+		r.Shape = t.Shape
+	}
 	// A bound of 0 is that of a network whose links are not all known, or of nothing to do.
-	r.Bound, r.Direct, _ = t.net.bound(c, size)
-	r.Least = t.net.least(c, size)
+	r.Bound, r.Direct, _ = t.net.bound(c, t.Shape, size)
+	r.Least = t.net.least(c, t.Shape, size)
 	return r
 }
 

@@ -96,6 +96,9 @@ func (s *session) chosen(tool string, c plan.Collective, known []algorithm) []al
 		if !slices.Contains(names, a.name) {
 			continue
 		}
+		if !s.Shape.Even() && a.name != byDefault {
+			continue // what forces an algorithm is not for MPI_Allgatherv and MPI_Alltoallv
+		}
 		if ok, why := applies(tool, c, a.name, len(s.net.hosts)); !ok {
 			s.progress("left out: %s's %s for %s %s", tool, a.name, c, why)
 			continue

@@ -25,7 +25,7 @@ const useBin = 50 * time.Millisecond
 // the word that begins, cold lanes.
 func measureEngines(t *testing.T, r *Reading) {
 	c := r.Cell
-	name, shape := splitShape(c.Network)
+	name, shape := splitShape(c.Network, c.Collective)
 	file := load(t, name)
 	snap, err := believed(file)
 	if err != nil {
@@ -33,11 +33,12 @@ func measureEngines(t *testing.T, r *Reading) {
 	}
 	prob := &planner.Problem{Collective: c.Collective, Snapshot: snap}
 	if c.Collective == plan.Alltoall {
-		prob.Alltoall = alltoallSizes(c.Size, snap.N(), shape)
-	} else {
-		for _, n := range blockSizes(c.Size, snap.N(), shape) {
-			prob.Sizes = append(prob.Sizes, int64(n))
+		prob.Alltoall.Uniform = c.Size
+		if !shape.Even() {
+			prob.Alltoall.Matrix = shape.Matrix(c.Size, snap.N())
 		}
+	} else {
+		prob.Sizes = shape.Blocks(c.Size, snap.N())
 	}
 	if prob.Tree, err = pools.Build(snap, pools.Config{}); err != nil {
 		t.Fatal(err)

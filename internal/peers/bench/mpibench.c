@@ -3,7 +3,10 @@
  * warm-up calls, then iterations of barrier, clock, operation, clock, check. The time of an iteration
  * is that of the slowest rank.
  *
- *   mpibench allgather|alltoall ITERATIONS WARMUP BYTES...
+ *   mpibench allgather|alltoall ITERATIONS WARMUP BYTES[:FILE]...
+ *
+ * FILE has the sizes of blocks that differ, in bytes: of an allgather one for each rank, of an alltoall a row for each source;
+ * BYTES is then the largest, and the operation MPI_Allgatherv or MPI_Alltoallv.
  *
  * Rank 0 prints a line of JSON when all ranks are there, one for each size as soon as it is measured,
  * and one at the end. It pauses after each, so that who reads them can look at counters of the
@@ -38,7 +41,10 @@ enum { PATIENCE = 1, PAUSE = 200 };
 struct job {
 	int alltoall;
 	int me, ranks;
-	int size; /* bytes of a block */
+	int size;         /* bytes of a block, of the largest one */
+	const char *file; /* NULL: all blocks have that */
+	int *sent, *sent_at; /* of the blocks that this rank sends: bytes, and where they begin; of an allgather there is one */
+	int *got, *got_at;   /* of those that it gets, by rank */
 	unsigned char *send, *recv;
 };
 
@@ -74,14 +80,85 @@ static uint64_t key_of(const struct job *j, int call, int source, int dest)
 	return block_key(j->alltoall, (uint64_t)j->size, call, source, j->alltoall ? dest : -1);
 }
 
+/* blocks is how many this rank sends. */
+static int blocks(const struct job *j) { return j->alltoall ? j->ranks : 1; }
+
+/* begin_of sets at to where blocks of these sizes begin, one behind the other, and returns where they end. */
+static size_t begin_of(const int *sizes, int *at, int n)
+{
+	size_t all = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (all > INT_MAX)
+			fail("more bytes than MPI counts");
+		at[i] = (int)all;
+		all += (size_t)sizes[i];
+	}
+	return all;
+}
+
+/* read_sizes reads the sizes of all blocks, and keeps those of this rank's. */
+static void read_sizes(const struct job *j)
+{
+	FILE *in = fopen(j->file, "r");
+	int from, to, n;
+
+	if (in == NULL)
+		fail("no file of sizes");
+	for (from = 0; from < j->ranks; from++)
+		for (to = 0; to < blocks(j); to++) {
+			if (fscanf(in, "%d", &n) != 1 || n < 0 || n > j->size)
+				fail("file of sizes: a size is missing or out of range");
+			if (from == j->me)
+				j->sent[to] = n;
+			if (!j->alltoall || to == j->me)
+				j->got[from] = n;
+		}
+	fclose(in);
+}
+
+/* lay_out sets the sizes of all blocks, and gives them room. */
+static void lay_out(struct job *j)
+{
+	size_t n = (size_t)j->ranks;
+	int i;
+
+	j->sent = calloc(n, sizeof(int));
+	j->sent_at = calloc(n, sizeof(int));
+	j->got = calloc(n, sizeof(int));
+	j->got_at = calloc(n, sizeof(int));
+	if (j->sent == NULL || j->sent_at == NULL || j->got == NULL || j->got_at == NULL)
+		fail("out of memory");
+	for (i = 0; i < j->ranks; i++)
+		j->sent[i] = j->got[i] = j->size;
+	if (j->file != NULL)
+		read_sizes(j);
+	j->send = malloc(begin_of(j->sent, j->sent_at, blocks(j)) + 1);
+	j->recv = malloc(begin_of(j->got, j->got_at, j->ranks) + 1);
+	if (j->send == NULL || j->recv == NULL)
+		fail("out of memory");
+}
+
+static void clear(struct job *j)
+{
+	free(j->sent);
+	free(j->sent_at);
+	free(j->got);
+	free(j->got_at);
+	free(j->send);
+	free(j->recv);
+}
+
 /* fill makes what this rank sends in a call, and spoils what it received in the one before. */
 static void fill(struct job *j, int call)
 {
-	int to, blocks = j->alltoall ? j->ranks : 1;
+	int i;
 
-	for (to = 0; to < blocks; to++)
-		block_fill(j->send + (size_t)to * (size_t)j->size, (size_t)j->size, key_of(j, call, j->me, to));
-	memset(j->recv, 0x5a, (size_t)j->ranks * (size_t)j->size);
+	for (i = 0; i < blocks(j); i++)
+		block_fill(j->send + j->sent_at[i], (size_t)j->sent[i], key_of(j, call, j->me, i));
+	for (i = 0; i < j->ranks; i++)
+		memset(j->recv + j->got_at[i], 0x5a, (size_t)j->got[i]);
 }
 
 /* check returns 1 if a block is not what it must be, and says on standard error which one it is instead. */
@@ -90,16 +167,17 @@ static int check(const struct job *j, int call)
 	int from, source, dest;
 
 	for (from = 0; from < j->ranks; from++) {
-		const unsigned char *block = j->recv + (size_t)from * (size_t)j->size;
-		size_t wrong = block_compare(block, (size_t)j->size, key_of(j, call, from, j->me));
+		const unsigned char *block = j->recv + j->got_at[from];
+		size_t size = (size_t)j->got[from];
+		size_t wrong = block_compare(block, size, key_of(j, call, from, j->me));
 
-		if (wrong == (size_t)j->size)
+		if (wrong == size)
 			continue;
 		fprintf(stderr, "mpibench: rank %d, call %d of %d bytes: the block from rank %d differs at byte %zu\n",
 			j->me, call, j->size, from, wrong);
 		for (source = 0; source < j->ranks; source++)
-			for (dest = 0; dest < (j->alltoall ? j->ranks : 1); dest++)
-				if (block_compare(block, (size_t)j->size, key_of(j, call, source, dest)) == (size_t)j->size)
+			for (dest = 0; dest < blocks(j); dest++)
+				if (block_compare(block, size, key_of(j, call, source, dest)) == size)
 					fprintf(stderr, "mpibench: it is the block from rank %d to %d\n", source, dest);
 		return 1;
 	}
@@ -109,8 +187,14 @@ static int check(const struct job *j, int call)
 static int operation(const struct job *j)
 {
 #ifdef ROUTINE
+	if (j->file != NULL)
+		fail("routines are for blocks of one size");
 	return ROUTINE(j->send, j->size, MPI_BYTE, j->recv, j->size, MPI_BYTE, MPI_COMM_WORLD);
 #else
+	if (j->file != NULL && j->alltoall)
+		return MPI_Alltoallv(j->send, j->sent, j->sent_at, MPI_BYTE, j->recv, j->got, j->got_at, MPI_BYTE, MPI_COMM_WORLD);
+	if (j->file != NULL)
+		return MPI_Allgatherv(j->send, j->sent[0], MPI_BYTE, j->recv, j->got, j->got_at, MPI_BYTE, MPI_COMM_WORLD);
 	if (j->alltoall)
 		return MPI_Alltoall(j->send, j->size, MPI_BYTE, j->recv, j->size, MPI_BYTE, MPI_COMM_WORLD);
 	return MPI_Allgather(j->send, j->size, MPI_BYTE, j->recv, j->size, MPI_BYTE, MPI_COMM_WORLD);
@@ -140,13 +224,11 @@ static double one(struct job *j, int call, int *wrong)
 static void measure(struct job *j, int iterations, int warmup)
 {
 	int call, wrong = 0;
-	size_t all = (size_t)j->ranks * (size_t)j->size;
 	double *seconds = calloc((size_t)iterations, sizeof *seconds);
 
-	j->send = malloc((j->alltoall ? all : (size_t)j->size) + 1);
-	j->recv = malloc(all + 1);
-	if (seconds == NULL || j->send == NULL || j->recv == NULL)
+	if (seconds == NULL)
 		fail("out of memory");
+	lay_out(j);
 	for (call = 0; call < warmup + iterations; call++) {
 		double took = one(j, call, &wrong);
 
@@ -161,8 +243,7 @@ static void measure(struct job *j, int iterations, int warmup)
 		end_line();
 	}
 	free(seconds);
-	free(j->send);
-	free(j->recv);
+	clear(j);
 }
 
 /* number reads a whole number of least to INT_MAX. */
@@ -180,6 +261,21 @@ static int number(const char *text, int least)
 	return (int)n;
 }
 
+/* size_of reads BYTES[:FILE]; file becomes NULL where there is none. */
+static int size_of(char *text, const char **file)
+{
+	char *colon = strchr(text, ':');
+	int n;
+
+	*file = colon == NULL ? NULL : colon + 1;
+	if (colon != NULL)
+		*colon = '\0';
+	n = number(text, 0);
+	if (colon != NULL)
+		*colon = ':';
+	return n;
+}
+
 static void leave(int signal)
 {
 	(void)signal;
@@ -192,14 +288,14 @@ int main(int argc, char **argv)
 	int i, iterations, warmup;
 
 	if (argc < 5 || (strcmp(argv[1], "allgather") != 0 && strcmp(argv[1], "alltoall") != 0)) {
-		fprintf(stderr, "usage: mpibench allgather|alltoall ITERATIONS WARMUP BYTES...\n");
+		fprintf(stderr, "usage: mpibench allgather|alltoall ITERATIONS WARMUP BYTES[:FILE]...\n");
 		return 2;
 	}
 	j.alltoall = strcmp(argv[1], "alltoall") == 0;
 	iterations = number(argv[2], 1);
 	warmup = number(argv[3], 0);
 	for (i = 4; i < argc; i++)
-		number(argv[i], 0);
+		size_of(argv[i], &j.file);
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &j.me);
@@ -210,7 +306,7 @@ int main(int argc, char **argv)
 		end_line();
 	}
 	for (i = 4; i < argc; i++) {
-		j.size = number(argv[i], 0);
+		j.size = size_of(argv[i], &j.file);
 		measure(&j, iterations, warmup);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
