@@ -67,7 +67,7 @@ func predict(p *planner.Problem, g *plan.Plan, info *group.Planned) error {
 	if p.Tree, err = pools.Build(p.Snapshot, pools.Config{}); err != nil {
 		return err
 	}
-	bound, forecast, err := planner.Forecast(p, g, int64(exchange.DefaultChunk(p.LargestBlock())))
+	bound, forecast, err := planner.Forecast(p, g, int64(exchange.ForecastChunk(p.LargestBlock())))
 	if err != nil {
 		return err
 	}

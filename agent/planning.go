@@ -183,7 +183,7 @@ func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, fact
 
 // choose makes the plan of the named algorithm, or of the one that is expected to be the fastest.
 func choose(p *planner.Problem, name string, advice planner.Advice) (*planner.Selection, error) {
-	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
+	chunk := int64(exchange.ForecastChunk(p.LargestBlock()))
 	if name == "" || name == planner.Auto {
 		if p.Snapshot.N() <= maxCompared {
 			return planner.Select(p, chunk, advice)

@@ -186,7 +186,7 @@ func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithm
 	class := planner.SpotOf(p)
 	factor := a.plans.factor(time.Now())
 	advice := planner.Advice{Factor: func(name string) float64 { return factor(class, name) }}
-	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
+	chunk := int64(exchange.ForecastChunk(p.LargestBlock()))
 	if len(algorithms) == 0 {
 		s.rivals, err = planner.Rivals(p, chunk, advice, tuneWithin)
 		return s, err

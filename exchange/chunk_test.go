@@ -34,6 +34,9 @@ func TestChunkOf(t *testing.T) {
 		}
 		line.Transfers = append(line.Transfers, x)
 	}
+	long := *line
+	long.Sizes = slices.Clone(line.Sizes)
+	long.Sizes[0] = 1 << 20 // a sixteenth of it at each of seven hosts would be nearly half of the time
 	for _, tc := range []struct {
 		name string
 		p    *plan.Plan
@@ -43,6 +46,7 @@ func TestChunkOf(t *testing.T) {
 		{"an alltoall", shift, 64 * kib},
 		{"an alltoall with a lead, which counts bytes", &ahead, 64 * kib},
 		{"a line", line, 4 * kib},
+		{"a long line", &long, 8 * kib},
 		{"no bytes", &plan.Plan{Collective: plan.Allgather, Hosts: hosts}, 4 * kib},
 	} {
 		if got := ChunkOf(tc.p); got != tc.want {
@@ -61,8 +65,12 @@ func TestChunkOfAnyPlan(t *testing.T) {
 				largest = max(largest, p.Size(b))
 			}
 		}
-		if base := DefaultChunk(largest); c&(c-1) != 0 || c < minDefaultChunk || c > maxDefaultChunk || c > 4*base || p.Ahead() == 0 && c < base {
+		base := DefaultChunk(largest)
+		if c&(c-1) != 0 || c < minDefaultChunk || c > maxDefaultChunk || c > 4*base {
 			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d", seed, c, largest)
+		}
+		if f := newForwarding(p); c < base && f.time(c) > (1-halving)*f.time(base) {
+			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d save nothing: %v, and %v in %d", seed, c, largest, f.time(c), f.time(base), base)
 		}
 	}
 }

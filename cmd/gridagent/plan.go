@@ -122,7 +122,7 @@ func (a *app) planCollective(cmd *cobra.Command, c plan.Collective) *cobra.Comma
 
 // schedule makes the plan of the named algorithm, or of the best one; choice then says why.
 func (a *app) schedule(c plan.Collective, name string, p *planner.Problem) (s *planner.Scheduled, choice *planner.Selection, err error) {
-	chunk := int64(exchange.DefaultChunk(p.LargestBlock()))
+	chunk := int64(exchange.ForecastChunk(p.LargestBlock()))
 	if name != planner.Auto {
 		alg, err := planner.Named(c, name)
 		if err != nil {

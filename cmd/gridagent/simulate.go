@@ -82,7 +82,7 @@ bound does not hold there: links between pools have no capacity.`, c),
 		}
 		sim := simulator{problem: problem, names: problemPools(problem), chunk: int64(chunk)}
 		if sim.chunk == 0 {
-			sim.chunk = int64(exchange.DefaultChunk(problem.LargestBlock()))
+			sim.chunk = int64(exchange.ForecastChunk(problem.LargestBlock()))
 		}
 		if model.value == "ports" {
 			if sim.ports, err = min3.ParseDuplex(f.duplex.value); err != nil {

@@ -43,7 +43,7 @@ func measureEngines(t *testing.T, r *Reading) {
 	if prob.Tree, err = pools.Build(snap, pools.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	chosen, err := planner.Select(prob, int64(exchange.DefaultChunk(c.Size)), planner.Advice{})
+	chosen, err := planner.Select(prob, int64(exchange.ForecastChunk(c.Size)), planner.Advice{})
 	if err != nil {
 		t.Fatal(err)
 	}
