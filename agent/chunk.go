@@ -43,6 +43,7 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	chunk := exchange.ChunkOf(p)
 	far := func(t plan.Transfer) bool { return 2*snap.Estimate(t.Src, t.Dst).Latency >= minPathRTT }
 	if p.Algorithm == packed.Name && slices.ContainsFunc(p.Transfers, far) {
+		chunk = max(chunk, exchange.DefaultChunk(block)) // the rings of its sites are quick beside the links
 		return max(chunk/4/relayedChunk, 1) * relayedChunk
 	}
 	chunk = min(chunk, soonThere(p, snap))
