@@ -91,11 +91,13 @@ type pouring struct {
 // pair deals the blocks of one ordered pair of pools.
 func (p *pouring) pair(paths []plan.Path) {
 	from, to := ends(paths[0])
-	total := 0.0
+	total, blocks := 0.0, 0.0
 	sum := make(map[int]float64) // by source
 	for _, o := range p.s.pools[from] {
 		for _, d := range p.s.pools[to] {
-			sum[o] += float64(p.s.sizes.Of(o, d))
+			size := p.s.sizes.Of(o, d)
+			sum[o] += float64(size)
+			blocks += float64(min(size, 1))
 		}
 		total += sum[o]
 	}
@@ -125,7 +127,7 @@ func (p *pouring) pair(paths []plan.Path) {
 			if rest-n < small {
 				n = rest
 			}
-			n = p.stream(b, n, rest, small, paths[at].Pools)
+			n = p.stream(b, n, rest, small, float64(size) > unlike*total/blocks, paths[at].Pools)
 			p.out[len(p.out)-1].part = 1 - quota[at]/(paths[at].Bytes*sum[b.Origin]/total)
 			quota[at] -= float64(n)
 			rest -= n
@@ -140,16 +142,17 @@ func leastPiece(size int64) int64 { return max(2<<10, min(size/16, 8<<10)) }
 // soon, and links end together.
 func mostPiece(size int64) int64 { return max(256<<10, size/64) }
 
-// What an origin gives a mate to send is cut smaller: into eighths of what the mate's bridge carries, of fedPiece at least. All that the mate is to send over one link would else
-// come before the first of what it is to send over another, and a relay behind the bridge would get the first of what it waits for as late.
+// Of a block that is unlike times as large as others between the same pools, what its origin gives a mate to send is cut smaller: into fedParts of what the mate's bridge carries, of fedPiece
+// at least. All that the mate is to send over one link would else come before the first of what it is to send over another, and a relay behind the bridge would get the first of what it waits for as late.
 const (
+	unlike   = 2
 	fedPiece = 16 << 10
 	fedParts = 8
 )
 
 // stream sends up to n bytes of the rest of b along pools, and returns how many: less where a bridge
-// has got its share.
-func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 {
+// has got its share, or where b is large and not its origin sends it.
+func (p *pouring) stream(b plan.Block, n, rest, small int64, large bool, pools []int) int64 {
 	way, most := []int{b.Origin}, math.Inf(1)
 	var used []*bridge
 	for k := 1; k < len(pools); k++ {
@@ -173,7 +176,7 @@ func (p *pouring) stream(b plan.Block, n, rest, small int64, pools []int) int64 
 	if float64(n) > most {
 		n = max(int64(most), small)
 	}
-	if used[0].near != b.Origin {
+	if large && used[0].near != b.Origin {
 		n = min(n, max(fedPiece, int64(used[0].share/fedParts)))
 	}
 	if rest-n < small {
