@@ -82,7 +82,7 @@ func (w *widths) limit(t *tree) int64 {
 const spare = 0.05
 
 // unlike is how many times the mean of its pool a host has to send over a link for the others to send some of it, and burden how many bytes more than that. These must also take the link as
-// a whole longer than a round trip: what goes out at once meets no rate that it would have to find, and one host's lanes lose fewer packets than those of many.
+// a whole longer than a byte is on its way: what goes out at once meets no rate that it would have to find, and one host's lanes lose fewer packets than those of many.
 const (
 	unlike = 1.5
 	burden = 32 << 10
@@ -107,7 +107,7 @@ func (w *widths) share(s *sites, pools [][]int, sizes []int64, trees []tree) {
 			relayed := (w.moved[e] - straight[e]) / float64(len(pool))
 			of := func(h int) float64 { return relayed + straight[e]*float64(sizes[h])/float64(max(s.bytes[from], 1)) }
 			for _, h := range pool {
-				if more := of(h) - mean; more > (unlike-1)*mean && more > max(burden, 2*s.latency[e]*float64(s.capacity[e])) {
+				if more := of(h) - mean; more > (unlike-1)*mean && more > max(burden, s.latency[e]*float64(s.capacity[e])) {
 					w.alike[e] = true
 				}
 			}
