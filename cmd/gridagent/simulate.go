@@ -62,7 +62,7 @@ bound does not hold there: links between pools have no capacity.`, c),
 	}
 	model := choiceFlag(cmd, "model", "", "what is simulated: shared links, or host ports", "flows", "ports")
 	chunk := byteSize(0)
-	cmd.Flags().Var(&chunk, "chunk", "unit in which blocks are forwarded; 0B means what the engine would use")
+	cmd.Flags().Var(&chunk, "chunk", "unit in which blocks are forwarded; 0B means what agents compare plans with")
 	only := cmd.Flags().StringSlice("algorithms", nil, "only these, with commas between (default: all)")
 	out := addPictureFlags(cmd, false)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {

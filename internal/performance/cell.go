@@ -40,7 +40,7 @@ var titles = map[Row]string{
 	Held:     "allgather, 3-site grid, capacity 8 times what one flow gets",
 	Loss:     "allgather, 3-site grid, links of 20 Mbit/s with losses",
 	Totals:   "alltoall on the same three grids",
-	Engines:  "both on the same three and on drawn ones, by engines alone that know the true map",
+	Engines:  "both on the same three, there with blocks of very different sizes as well, and on drawn ones, by engines alone that know the true map",
 	Switches: "inside a LAN: switch trees",
 	Best:     "beside the best baseline, two European sites and one site alone",
 	Fall:     "a WAN link falls to a quarter in mid-exchange",
