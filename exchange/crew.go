@@ -28,8 +28,12 @@ func (x *run) lanesTo(p *peer) int {
 	if p.path.Flows <= 0 && p.path.known() {
 		p.path.Flows = x.sharing(p)
 		// Where all flows share a queue windows settle among those that are there, and larger ones to begin with only fill it; but for a host that is all but alone.
-		if p.path.held() || x.part.like(x.eng.cfg.Site, p.name, false, 2) == 1 {
-			p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, p.path.Flows)
+		if p.path.held() || x.part.like(x.eng.cfg.Site, p.name, false, 2, 2) == 1 {
+			most := p.path.Flows
+			if x.part.Collective == plan.Alltoall {
+				most *= 2 // more pairs share the way than that only if pairs differ: two hosts in one and in two guess two and four where there are three
+			}
+			p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, p.path.Flows, most)
 		}
 	}
 	// In an alltoall with relays all links have as much to do as they can carry, and one whose answers wait for a slow one's queue is behind from the start. In an allgather the
@@ -42,7 +46,7 @@ func (x *run) lanesTo(p *peer) int {
 	switch {
 	case p.pacer != nil:
 	case x.part.Collective == plan.Allgather:
-		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.part.like(x.eng.cfg.Site, p.name, false, x.givers()))
+		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.part.like(x.eng.cfg.Site, p.name, false, x.givers(), x.givers()))
 	default:
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}

@@ -26,6 +26,7 @@ type crossed struct {
 	all        int64 // bytes
 	most, pair int64 // of the host, and of the pair of hosts, that sends most
 	pairs      int   // that send any
+	few, many  int   // pairs of the host in fewest, and in most
 }
 
 // Weigh sets the Crossings of the parts of a plan, of which parts[i] is that of Hosts[i]; site says where a host stands, "" if nobody knows.
@@ -38,7 +39,10 @@ func Weigh(parts []*Part, site func(host string) string) {
 		for to, c := range p.crossings(site) {
 			x := links[link{from, to}]
 			x.all, x.most = x.all+c.all, max(x.most, c.most)
-			x.pairs, x.pair = x.pairs+c.pairs, max(x.pair, c.pair)
+			if x.pairs == 0 || c.pairs < x.few {
+				x.few = c.pairs
+			}
+			x.pairs, x.pair, x.many = x.pairs+c.pairs, max(x.pair, c.pair), max(x.many, c.pairs)
 			links[link{from, to}] = x
 		}
 	}
@@ -48,14 +52,22 @@ func Weigh(parts []*Part, site func(host string) string) {
 		for _, s := range p.Sends {
 			to := site(p.Hosts[s.Dst])
 			x, ok := links[link{from, to}]
-			mean := float64(x.all) / float64(max(hosts[from], 1))
-			pair := float64(x.all) / float64(max(x.pairs, 1))
-			if ok && !told[to] && (float64(x.most) > uneven*mean || p.Collective == plan.Alltoall && float64(x.pair) > uneven*pair) {
+			if ok && !told[to] && x.tell(hosts[from], p.Collective) {
 				told[to] = true
 				p.Crossings = append(p.Crossings, Crossing{Host: s.Dst, Bytes: x.all})
 			}
 		}
 	}
+}
+
+// tell reports whether the hosts of a site, n of them, are to be told of the link. In an alltoall they are where one of them would guess wrong how many
+// pairs share it, which is as if all did what it does (run.sharing): of two hosts with three pairs and two, each took itself for one of two alike.
+func (x *crossed) tell(n int, c plan.Collective) bool {
+	mean, pair := float64(x.all)/float64(max(n, 1)), float64(x.all)/float64(max(x.pairs, 1))
+	if float64(x.most) > uneven*mean {
+		return true
+	}
+	return c == plan.Alltoall && (float64(x.pair) > uneven*pair || n*x.few != x.pairs || n*x.many != x.pairs)
 }
 
 // crossings returns by site what p sends there, of other sites than its own.
@@ -88,8 +100,8 @@ func (p *Part) carries(s *Send) (n int64) {
 }
 
 // like returns how many senders like this host would send all that crosses the link to the site of the host to, if each sent as much as this one, or as much as this one
-// sends to that host alone; at least 1, and at most most. That is most where nothing has been told of the link.
-func (p *Part) like(site func(host string) string, to string, alone bool, most int) int {
+// sends to that host alone; at least 1, and at most most. It is guess where nothing has been told of the link.
+func (p *Part) like(site func(host string) string, to string, alone bool, guess, most int) int {
 	there := site(to)
 	for _, c := range p.Crossings {
 		if site(p.Hosts[c.Host]) != there {
@@ -102,11 +114,11 @@ func (p *Part) like(site func(host string) string, to string, alone bool, most i
 			}
 		}
 		if own == 0 {
-			return most
+			return guess
 		}
 		return int(min(max(math.Round(float64(c.Bytes)/float64(own)), 1), float64(most)))
 	}
-	return most
+	return guess
 }
 
 func (p *Part) checkCrossings() error {

@@ -50,15 +50,56 @@ func TestWeigh(t *testing.T) {
 			if !ok {
 				continue
 			}
-			if got := p.like(siteOfTest, "b0", false, 4); got != want[0] {
+			if got := p.like(siteOfTest, "b0", false, 4, 4); got != want[0] {
 				t.Errorf("%s: %s is one of %d, want %d", tt.name, p.Hosts[p.Self], got, want[0])
 			}
-			if got := p.like(siteOfTest, "b1", true, 8); got != want[1] {
+			if got := p.like(siteOfTest, "b1", true, 8, 8); got != want[1] {
 				t.Errorf("%s: a pair of %s is one of %d, want %d", tt.name, p.Hosts[p.Self], got, want[1])
 			}
 		}
 		if tt.name == "equal" && len(parts[0].Crossings)+len(parts[4].Crossings) > 0 {
 			t.Errorf("%v of equal blocks", parts[0].Crossings)
+		}
+	}
+}
+
+// Two hosts of an alltoall in three pairs and in two know that five share the link, where each would guess six or four. Where all are in as many nobody is told.
+func TestWeighTellsHowManyPairsShareALink(t *testing.T) {
+	hosts := []string{"a0", "a1", "b0", "b1", "b2", "b3", "b4"}
+	for _, tt := range []struct {
+		name string
+		of   [][2]int
+		told bool
+	}{
+		{"three and two", [][2]int{{0, 2}, {0, 3}, {0, 4}, {1, 5}, {1, 6}}, true},
+		{"two each", [][2]int{{0, 2}, {0, 3}, {1, 5}, {1, 6}}, false},
+	} {
+		p := &plan.Plan{Collective: plan.Alltoall, Algorithm: "test", Hosts: hosts, Matrix: make([][]int64, len(hosts))}
+		for i := range hosts {
+			p.Matrix[i] = make([]int64, len(hosts))
+		}
+		for _, pair := range tt.of {
+			for _, way := range [][2]int{pair, {pair[1], pair[0]}} {
+				p.Matrix[way[0]][way[1]] = 1000
+				p.Transfers = append(p.Transfers, plan.Transfer{ID: len(p.Transfers), Src: way[0], Dst: way[1], Phase: -1, Blocks: []plan.Block{{Origin: way[0], Dest: way[1]}}})
+			}
+		}
+		parts, err := Split(p, ID{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Weigh(parts, siteOfTest)
+		for i, guess := range []int{2 * 3, 2 * 2} {
+			want := guess
+			if tt.told {
+				want = len(tt.of)
+			}
+			if got := parts[i].like(siteOfTest, parts[i].Hosts[parts[i].Sends[0].Dst], true, guess, 2*guess); got != want {
+				t.Errorf("%s: a pair of %s is one of %d, want %d", tt.name, hosts[i], got, want)
+			}
+		}
+		if told := len(parts[2].Crossings) > 0; told == tt.told { // five in one pair each guess right, and not if one of them is in none
+			t.Errorf("%s: %s is told of %v", tt.name, hosts[2], parts[2].Crossings)
 		}
 	}
 }
