@@ -115,7 +115,8 @@ func newWindow(p Path, lanes, chunk int) *window {
 		w.small, w.floor = w.small/2, 1
 	}
 	share := w.serve(lanes, p, chunk)
-	w.limit = max(share+w.slice, w.floor*w.slice)
+	w.limit = max(share, w.loop(p, lanes, share)) + w.slice
+	w.limit = max(w.limit, w.floor*w.slice)
 	w.rate = p.capacity()
 	w.queue = leastQueue
 	if !p.held() {
@@ -126,6 +127,19 @@ func newWindow(p Path, lanes, chunk int) *window {
 	}
 	w.base = p.RTT + p.Rate.Time(w.slice)
 	return w
+}
+
+// loop returns what w must hold for this host's part of a path on which the network or losses hold each flow, where answers stand behind what comes the
+// other way: a round trip is at least what the least windows there take over it, and who has less than that under way gets less than his part. It
+// adds no more to share than the link's queue has room for, since nothing may come the other way. Where one flow fills the path, windows that begin
+// larger only push those of the other direction up, and the link that has more to carry ends later.
+func (w *window) loop(p Path, lanes int, share int64) int64 {
+	if p.Back <= 0 || !p.held() {
+		return 0
+	}
+	flows := int64(max(p.Flows, 1))
+	back := p.Back.Time(flows * leastSlices * w.small)
+	return min(int64(min(p.portion(lanes)*back.Seconds(), maxWindow)), share+linkQueue/2/flows)
 }
 
 // serve sets the slice for lanes lanes: what is being written by all of them is not to fill the window.

@@ -173,6 +173,31 @@ func TestWindowFills(t *testing.T) {
 	}
 }
 
+// TestWindowLoop: what is held flow by flow has so much under way that answers may wait behind the least windows that come the other way, but no more than the queue has room for.
+func TestWindowLoop(t *testing.T) {
+	const flow, flows = 125_000, 2
+	held := Path{RTT: 20 * time.Millisecond, Rate: flow, Capacity: flows * flow, Flows: flows}
+	for _, tt := range []struct {
+		name string
+		path func(p *Path)
+		want time.Duration // of what the pair gets
+	}{
+		{"nothing is known of the way back", func(p *Path) {}, 0},
+		{"a slow way back", func(p *Path) { p.Back = 2 * flow }, netmap.BytesPerSec(2 * flow).Time(flows * leastSlices * leastSlice)},
+		{"a fast one", func(p *Path) { p.Back = 100 * flow }, 0},
+		{"one flow fills the path", func(p *Path) { p.Rate, p.Back = p.Capacity, flow }, 0},
+		{"a way back that stands", func(p *Path) { p.Back = 1 }, 2*held.RTT + netmap.BytesPerSec(flow).Time(linkQueue/2/flows)},
+	} {
+		p := held
+		tt.path(&p)
+		w := newWindow(p, 1, 1<<20)
+		want := max(int64(p.share(1))+w.slice, w.floor*w.slice, int64(flow*tt.want.Seconds())+w.slice)
+		if d := w.limit - want; d < -1 || d > 1 {
+			t.Errorf("%s: a window of %d bytes, want %d", tt.name, w.limit, want)
+		}
+	}
+}
+
 // TestWindowYields: where answers to what comes the other way wait behind what goes here, windows of many pairs together hold a short queue: they go down to a packet each.
 func TestWindowYields(t *testing.T) {
 	const rate, flows = 125_000, 15
