@@ -51,7 +51,7 @@ func TestMatesSendForEachOther(t *testing.T) {
 	}
 }
 
-// TestNobodySendsForEqualMates: with blocks of one size, a piece leaves its pool from the host where it starts or enters.
+// TestNobodySendsForEqualMates: with blocks of one size, a piece leaves its pool from the host where it starts.
 func TestNobodySendsForEqualMates(t *testing.T) {
 	for seed := range uint64(20) {
 		net, pools := randomGrid(rand.New(rand.NewPCG(seed, 13)), []int{5, 3, 8}, []float64{1, 0.5, 0.125})
@@ -62,13 +62,63 @@ func TestNobodySendsForEqualMates(t *testing.T) {
 		p := verified(t, net, pools, sizes)
 		for i := range p.Transfers {
 			x := &p.Transfers[i]
-			if net.Pool[x.Src] == net.Pool[x.Dst] || len(x.After) == 0 {
+			if net.Pool[x.Src] == net.Pool[x.Dst] || len(x.After) == 0 || net.Pool[x.Blocks[0].Origin] != net.Pool[x.Src] {
 				continue
 			}
 			if by := p.Transfers[x.After[0]]; net.Pool[by.Src] == net.Pool[by.Dst] {
 				t.Fatalf("seed %d: %d sends to %d what %d, of its own pool, gave it", seed, x.Src, x.Dst, by.Src)
 			}
 		}
+	}
+}
+
+// TestRelaysLeaveEvenly: over a link that takes several flows no host sends more than others have to, but for a piece or two. Without, whoever brings in most sends most.
+func TestRelaysLeaveEvenly(t *testing.T) {
+	relayed := 0
+	for seed := range uint64(40) {
+		net, pools := randomGrid(rand.New(rand.NewPCG(seed, 14)), []int{5, 4, 6, 1}, []float64{0.2, 0.25, 0.3})
+		sizes := make([]int64, 16)
+		for i := range sizes {
+			sizes[i] = 256 << 10
+		}
+		p := verified(t, net, pools, sizes)
+		pool := net.Pool
+		own, sent := make([]int64, 16*4), make([]int64, 16*4) // [host*4+pool]
+		var piece [16]int64                                   // [from*4+to], the largest that is relayed
+		links := make([]int, 16)
+		for i := range p.Transfers {
+			x := &p.Transfers[i]
+			bytes, from, to := p.Size(x.Blocks[0]), pool[x.Src], pool[x.Dst]
+			if from == to {
+				continue
+			}
+			sent[x.Src*4+to] += bytes
+			if pool[x.Blocks[0].Origin] == from {
+				own[x.Src*4+to] += bytes
+			} else {
+				piece[from*4+to] = max(piece[from*4+to], bytes)
+				links[from*4+to]++
+			}
+		}
+		for from, hosts := range pools {
+			for to := range pools {
+				var mean, most, had int64
+				for _, h := range hosts {
+					mean += sent[h*4+to] / int64(len(hosts))
+					most, had = max(most, sent[h*4+to]), max(had, own[h*4+to])
+				}
+				if links[from*4+to] < 2*len(hosts) || len(hosts) == 1 {
+					continue
+				}
+				relayed++
+				if most > max(mean, had)+2*piece[from*4+to]+mean/16 {
+					t.Errorf("seed %d: of %v one sends %d bytes to pool %d, where one of %d would be %d; pieces of %d at most", seed, hosts, most, to, len(hosts), mean, piece[from*4+to])
+				}
+			}
+		}
+	}
+	if relayed < 5 {
+		t.Errorf("%d links with relays", relayed)
 	}
 }
 
