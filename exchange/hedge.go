@@ -42,7 +42,7 @@ func (l *outLane) flies(sb *sendBlock, index, n, copies int, now time.Time) {
 		// The answer to the next chunk shows that the checksum was read: streams keep order.
 		f.end, f.at = l.taken+1, now
 	}
-	l.flights = append(l.flights, f)
+	l.flights, l.nudges = append(l.flights, f), 0
 }
 
 // wrote notes that a chunk of n bytes goes out.

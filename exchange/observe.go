@@ -33,6 +33,12 @@ type packeted interface {
 	Payload() int
 }
 
+// nudged is the part of a stream whose connection finds sooner what is lost at the end of the data if something follows; a lane's stream over QUIC is one.
+type nudged interface {
+	// Nudge sends a packet that says nothing. It does not block.
+	Nudge()
+}
+
 // minAsked is the chunk size, in bytes, from which the peer is asked to answer each chunk for
 // the sake of samples alone. Such lanes are those of a LAN (on others the window asks), and
 // answers to chunks of 4 KiB cost them some per cent of their CPU time (BenchmarkLoopback).

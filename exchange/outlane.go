@@ -37,6 +37,7 @@ type outLane struct {
 	flights   []flight  // entries between taken and got, in order
 	heard     time.Time // when the last answer came
 	ear       Ear
+	nudges    int       // since something was written
 	copied    time.Time // when another lane took a flight of this one to write it again
 }
 

@@ -28,6 +28,7 @@ func (x *run) tend(done <-chan struct{}) {
 	defer tick.Stop()
 	var samples []Sample // reused
 	var tolls []Toll
+	var nudges []nudged
 	looked := time.Now()
 	watched, told := looked, looked
 	for last := false; !last; {
@@ -43,7 +44,10 @@ func (x *run) tend(done <-chan struct{}) {
 			paths = x.told()
 		}
 		x.mu.Lock()
-		x.eachPeer(func(p *peer) { x.tendPeer(p, now) })
+		x.eachPeer(func(p *peer) {
+			x.tendPeer(p, now)
+			nudges = p.nudge(now, nudges)
+		})
 		if watch && !x.doubt.unsure {
 			watched = now
 			x.watch(now, paths)
@@ -62,9 +66,14 @@ func (x *run) tend(done <-chan struct{}) {
 		for _, t := range tolls {
 			x.eng.cfg.Lost(t)
 		}
+		for _, s := range nudges {
+			s.Nudge()
+		}
 		tolls = tolls[:0]
 		clear(samples)
 		samples = samples[:0]
+		clear(nudges)
+		nudges = nudges[:0]
 	}
 }
 
@@ -123,4 +132,27 @@ func (p *peer) look() crowd {
 		}
 	}
 	return c
+}
+
+// mostNudges is how many packets that say nothing follow the last ones for a peer: one of them may be lost as well.
+const mostNudges = 2
+
+// nudge appends the streams to p whose last packets may have been lost, all that was for p having been given to lanes. What is lost in the middle those behind it show a round trip
+// later; the last ones, until the probe timeout, only what is sent for the sake of it (docs/design/lanes.md). It needs run.mu.
+func (p *peer) nudge(now time.Time, all []nudged) []nudged {
+	if p.open == 0 || p.win == nil || !p.allOut() {
+		return all
+	}
+	for _, l := range p.outs {
+		n := len(l.flights)
+		if n == 0 || l.nudges >= mostNudges {
+			continue
+		}
+		last := l.flights[n-1].at
+		if s, ok := l.stream.(nudged); ok && !last.IsZero() && now.Sub(last) >= time.Duration(l.nudges+1)*max(tendEvery, p.path.RTT/4) {
+			l.nudges++
+			all = append(all, s)
+		}
+	}
+	return all
 }

@@ -77,8 +77,7 @@ var longest [2 << 10]byte
 // Payload returns how many bytes of a stream fit into one packet of the lane, a few less rather than
 // more, or 0 if that is not known. It grows while the connection finds out what the path takes (RFC 8899).
 //
-// quic-go tells it to whoever wants to send a datagram (RFC 9221) that is too long, and only so. That is
-// why endpoints take datagrams, of which none are sent.
+// quic-go tells it to whoever wants to send a datagram (RFC 9221) that is too long, and only so.
 func (s *Stream) Payload() int {
 	var tooLong *quic.DatagramTooLargeError
 	if errors.As(s.conn.SendDatagram(longest[:]), &tooLong) {
@@ -86,6 +85,10 @@ func (s *Stream) Payload() int {
 	}
 	return 0
 }
+
+// Nudge sends a packet that says nothing. Whether packets before it were lost the peer's acknowledgement of it then tells; until something follows them only QUIC's probe
+// timeout does (RFC 9002, §6.2).
+func (s *Stream) Nudge() { s.conn.SendDatagram(nil) }
 
 // CloseRead ends the reading side: later and blocked reads fail, and the peer is told that nobody reads.
 func (s *Stream) CloseRead() { s.CancelRead(0) }

@@ -161,3 +161,27 @@ func TestWriteBoth(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A nudge is one packet, which the peer acknowledges and says nothing to.
+func TestNudge(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, b := c.start("a0"), c.start("b0")
+		a.mustTalk(t, "b0", 0)
+		time.Sleep(time.Second) // both are done with what the handshake leaves
+		s := a.open(t, "b0", echo)
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		before := s.Stats()
+		s.Nudge()
+		time.Sleep(10 * oneWay)
+		after := s.Stats()
+		if sent, got := after.PacketsSent-before.PacketsSent, after.PacketsReceived-before.PacketsReceived; sent != 1 || got != 1 {
+			t.Errorf("a nudge took %d packets there and %d back, want one each", sent, got)
+		}
+		s.Abort()
+		a.stop()
+		b.stop()
+	})
+}
