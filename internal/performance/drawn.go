@@ -44,16 +44,34 @@ func drawnEngines(first, last uint64) []Cell {
 	return cells
 }
 
-// drawnName is the network drawn from seed.
-func drawnName(seed uint64) string { return fmt.Sprintf("drawn-%d", seed) }
+// labEngines are engines alone on the grids that scripts/peers --drawn makes of the seeds from first to last. The page has none of them: they are for looking at what a change does to many grids.
+func labEngines(first, last uint64, seeds int) (cells []Cell) {
+	for grid := first; grid <= last; grid++ {
+		for _, op := range []plan.Collective{plan.Allgather, plan.Alltoall} {
+			for _, n := range []int64{64 * kib, 256 * kib} {
+				for seed := range uint64(seeds) {
+					cells = append(cells, Cell{Row: Engines, Collective: op, Network: labName(grid), Size: n, Runs: 4, Seed: seed + 1})
+				}
+			}
+		}
+	}
+	return cells
+}
 
-// drawn returns the grid of a network of [drawnName].
+// drawnName is the network drawn from seed, labName that of a lab.
+func drawnName(seed uint64) string { return fmt.Sprintf("drawn-%d", seed) }
+func labName(seed uint64) string   { return fmt.Sprintf("lab-%d", seed) }
+
+// drawn returns the grid of a network of [drawnName] or [labName].
 func drawn(name string) (*random.Grid, error) {
 	var seed uint64
-	if _, err := fmt.Sscanf(name, "drawn-%d", &seed); err != nil || drawnName(seed) != name {
-		return nil, fmt.Errorf("network %q: want drawn- and a seed", name)
+	limits := drawing
+	if _, err := fmt.Sscanf(name, "lab-%d", &seed); err == nil && labName(seed) == name {
+		limits = random.Lab
+	} else if _, err := fmt.Sscanf(name, "drawn-%d", &seed); err != nil || drawnName(seed) != name {
+		return nil, fmt.Errorf("network %q: want drawn- or lab- and a seed", name)
 	}
-	g := random.Draw(seed, drawing)
+	g := random.Draw(seed, limits)
 	for i := range g.File.WAN {
 		k := &g.File.WAN[i]
 		if k.Loss == 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gridagent/gridagent/internal/accuracy/random"
 	"github.com/gridagent/gridagent/internal/grid/gridtest"
 )
 
@@ -57,7 +58,10 @@ func TestDrawn(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"", "drawn-", "drawn-x", "drawn-1x", "paper-3site"} {
+	if g, err := drawn(labName(301)); err != nil || len(g.File.Sites) > random.Lab.Sites || len(g.File.Hosts()) > random.Lab.All {
+		t.Errorf("the first grid of a lab's: %v, %v", g, err)
+	}
+	for _, name := range []string{"", "lab-", "lab-1x", "drawn-", "drawn-x", "drawn-1x", "paper-3site"} {
 		if _, err := drawn(name); err == nil {
 			t.Errorf("network %q is one", name)
 		}

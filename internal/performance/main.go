@@ -15,6 +15,9 @@ import (
 	"github.com/gridagent/gridagent/internal/bubble"
 )
 
+// mostGrids is how many grids --random takes at once: an hour of them.
+const mostGrids = 1000
+
 // errMissed means that a bound is missed; the table says which.
 var errMissed = errors.New("a bound is missed")
 
@@ -22,23 +25,25 @@ func main() {
 	only := flag.String("only", "", "regular expression; only cells whose name it matches (--list shows the names)")
 	list := flag.Bool("list", false, "list the cells")
 	seeds := flag.Int("seeds", 1, "how many seeds")
+	drawn := flag.String("random", "", "two `seeds` with a hyphen between, as 301-360: in place of the page's cells, engines alone on the grids that scripts/peers --drawn makes of these and those between")
 	out := flag.String("out", "", "file for the page, as docs/performance.md; its numbers go to docs/results/performance.json beside, where those of cells that --only leaves out stay")
 	flag.Usage = func() {
 		fmt.Fprintf(os.Stderr, "Measures how near to the bound exchanges come, in virtual time. It runs in the root of the module.\n\n"+
-			"Usage: scripts/bench exchange [--only REGEXP] [--seeds N] [--out FILE] [--list]\n\n")
+			"Usage: scripts/bench exchange [--only REGEXP] [--seeds N] [--out FILE] [--list]\n"+
+			"       scripts/bench exchange --random SEED-SEED [--only REGEXP] [--seeds N] [--list]\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *list, *seeds, *out); err != nil {
+	if err := run(ctx, *only, *drawn, *list, *seeds, *out); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "performance:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only string, list bool, seeds int, out string) error {
+func run(ctx context.Context, only, drawn string, list bool, seeds int, out string) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
@@ -46,7 +51,18 @@ func run(ctx context.Context, only string, list bool, seeds int, out string) err
 	if flag.NArg() > 0 || seeds < 1 {
 		return fmt.Errorf("arguments %q, %d seeds: want no arguments and at least 1 seed; --help shows the flags", flag.Args(), seeds)
 	}
-	cells := slices.DeleteFunc(allCells(seeds), func(c Cell) bool { return !match.MatchString(c.String()) })
+	all := allCells(seeds)
+	if drawn != "" {
+		var first, last uint64
+		if n, err := fmt.Sscanf(drawn, "%d-%d", &first, &last); n != 2 || err != nil || last < first || last-first >= mostGrids {
+			return fmt.Errorf("--random %q: want two seeds, as 301-360, of %d grids at most", drawn, mostGrids)
+		}
+		if out != "" {
+			return errors.New("--out: the page has no grids of --random")
+		}
+		all = labEngines(first, last, seeds)
+	}
+	cells := slices.DeleteFunc(all, func(c Cell) bool { return !match.MatchString(c.String()) })
 	if len(cells) == 0 {
 		return fmt.Errorf("--only %q matches no cell; --list shows the names", only)
 	}
