@@ -174,7 +174,7 @@ func New(cfg Config) (*Endpoint, error) {
 		MaxStreamReceiveWindow:         max(uint64(cfg.Window)/4*3, initialStreamWindow),
 		MaxConnectionReceiveWindow:     max(uint64(cfg.Window), initialConnWindow),
 		AllowConnectionWindowIncrease:  e.windows.grow,
-		EnableDatagrams:                true, // for Stream.Payload
+		EnableDatagrams:                true, // for Stream.Payload and Nudge
 		// InitialPacketSize stays 0: larger values make the pacer spin in virtual time.
 	}
 	if cfg.Listener != nil || cfg.DialTCP != nil {
