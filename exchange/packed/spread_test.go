@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -119,6 +120,44 @@ func TestRelaysLeaveEvenly(t *testing.T) {
 	}
 	if relayed < 5 {
 		t.Errorf("%d links with relays", relayed)
+	}
+}
+
+// TestLoneHostsOpenALink: over a link that one flow fills, and that holds more than a connection has under way at first, a host alone at its site sends over as many pairs as fill
+// it at once, if it has so many pieces.
+func TestLoneHostsOpenALink(t *testing.T) {
+	several := 0
+	for seed := range uint64(20) {
+		net, pools := randomGrid(rand.New(rand.NewPCG(seed, 15)), []int{4, 4, 1}, []float64{1})
+		sizes := make([]int64, 9)
+		for i := range sizes {
+			sizes[i] = 64 << 10
+		}
+		p, s := verified(t, net, pools, sizes), newSites(net, sizes)
+		pieces, pairs := make([]int, 3), make([]map[int]bool, 3)
+		for i := range p.Transfers {
+			if x := &p.Transfers[i]; x.Src == 8 {
+				to := net.Pool[x.Dst]
+				if pairs[to] == nil {
+					pairs[to] = make(map[int]bool)
+				}
+				pieces[to]++
+				pairs[to][x.Dst] = true
+			}
+		}
+		for to := range 2 {
+			e := 2*3 + to
+			want := min(int(math.Ceil(2*s.latency[e]*float64(s.capacity[e])/firstWindow-spare)), pieces[to], 4)
+			if len(pairs[to]) < want {
+				t.Errorf("seed %d: the lone host sends %d pieces to pool %d over %d pairs, want %d", seed, pieces[to], to, len(pairs[to]), want)
+			}
+			if want > 1 {
+				several++
+			}
+		}
+	}
+	if several < 5 {
+		t.Errorf("%d links took several", several)
 	}
 }
 
