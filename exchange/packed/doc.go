@@ -21,7 +21,7 @@
 // Where the hosts of a site have blocks of very different sizes, they send alike amounts to other sites all the same: who has more gives pieces to its mates.
 //
 // Inside a site a piece runs around a ring from the host where it starts or enters, or from the mate that sends it on. Relayed pieces go first, so that
-// the last bytes of every link are ones that nobody waits to pass on.
+// the last bytes of every link are ones that nobody waits to pass on. Over a link that takes several flows they leave a site by the host that has least to send there.
 //
 //	routes.go, arborescence.go  the trees, and how much goes on each
 //	uncross.go                  relays that serve nobody
