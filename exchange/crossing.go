@@ -75,7 +75,7 @@ func (p *Part) crossings(site func(host string) string) map[string]crossed {
 	from := site(p.Hosts[p.Self])
 	to := make([]int64, len(p.Hosts))
 	for i := range p.Sends {
-		to[p.Sends[i].Dst] += p.carries(&p.Sends[i])
+		to[p.Sends[i].Dst] += p.carries(p.Sends[i].Blocks)
 	}
 	own := make(map[string]crossed)
 	for dst, bytes := range to {
@@ -91,9 +91,9 @@ func (p *Part) crossings(site func(host string) string) map[string]crossed {
 	return own
 }
 
-// carries returns the bytes of a send.
-func (p *Part) carries(s *Send) (n int64) {
-	for _, b := range s.Blocks {
+// carries returns the bytes of blocks, which are indices in p.Blocks.
+func (p *Part) carries(blocks []int) (n int64) {
+	for _, b := range blocks {
 		n += p.Blocks[b].Size
 	}
 	return n
@@ -110,7 +110,7 @@ func (p *Part) like(site func(host string) string, to string, alone bool, guess,
 		var own int64
 		for i := range p.Sends {
 			if dst := p.Hosts[p.Sends[i].Dst]; dst == to || !alone && site(dst) == there {
-				own += p.carries(&p.Sends[i])
+				own += p.carries(p.Sends[i].Blocks)
 			}
 		}
 		if own == 0 {
@@ -119,6 +119,28 @@ func (p *Part) like(site func(host string) string, to string, alone bool, guess,
 		return int(min(max(math.Round(float64(c.Bytes)/float64(own)), 1), float64(most)))
 	}
 	return guess
+}
+
+// busyBackShare is how long the way back must be busy, as a share of how long this one is, for this one to yield to it. With a half and with the whole alltoalls of sixty drawn grids
+// took 1 % longer (docs/design/lanes.md).
+const busyBackShare = 0.75
+
+// busyBack reports whether what this host gets from the site of the host to takes the way back about as long as what it sends there takes path, or longer. A
+// host to which nothing comes from there cannot tell, and says that it does.
+func (p *Part) busyBack(site func(host string) string, to string, path Path) bool {
+	there := site(to)
+	var out, in int64
+	for i := range p.Sends {
+		if site(p.Hosts[p.Sends[i].Dst]) == there {
+			out += p.carries(p.Sends[i].Blocks)
+		}
+	}
+	for i := range p.Recvs {
+		if site(p.Hosts[p.Recvs[i].Src]) == there {
+			in += p.carries(p.Recvs[i].Blocks)
+		}
+	}
+	return in == 0 || path.Back.Time(in).Seconds() >= busyBackShare*path.capacity().Time(out).Seconds()
 }
 
 func (p *Part) checkCrossings() error {

@@ -149,9 +149,7 @@ func (p *Part) Transit() int64 {
 func (p *Part) Incoming() int64 {
 	var n int64
 	for _, r := range p.Recvs {
-		for _, b := range r.Blocks {
-			n += p.Blocks[b].Size
-		}
+		n += p.carries(r.Blocks)
 	}
 	return n
 }
