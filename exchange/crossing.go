@@ -121,8 +121,8 @@ func (p *Part) like(site func(host string) string, to string, alone bool, guess,
 	return guess
 }
 
-// busyBackShare is how long the way back must be busy, as a share of how long this one is, for this one to yield to it. With a half and with the whole alltoalls of sixty drawn grids
-// took 1 % longer (docs/design/lanes.md).
+// busyBackShare is how long the way back must be busy, as a share of how long this one is, for this one to yield to it. With a half, alltoalls of three and four sites on drawn
+// grids took 1 % longer, with the whole no less time (docs/design/lanes.md).
 const busyBackShare = 0.75
 
 // busyBack reports whether what this host gets from the site of the host to takes the way back about as long as what it sends there takes path, or longer. A
