@@ -99,6 +99,16 @@ func (p *Part) carries(blocks []int) (n int64) {
 	return n
 }
 
+// sentTo returns the bytes that this host sends to the hosts that are meant.
+func (p *Part) sentTo(meant func(host string) bool) (n int64) {
+	for i := range p.Sends {
+		if meant(p.Hosts[p.Sends[i].Dst]) {
+			n += p.carries(p.Sends[i].Blocks)
+		}
+	}
+	return n
+}
+
 // like returns how many senders like this host would send all that crosses the link to the site of the host to, if each sent as much as this one, or as much as this one
 // sends to that host alone; at least 1, and at most most. It is guess where nothing has been told of the link.
 func (p *Part) like(site func(host string) string, to string, alone bool, guess, most int) int {
@@ -107,12 +117,7 @@ func (p *Part) like(site func(host string) string, to string, alone bool, guess,
 		if site(p.Hosts[c.Host]) != there {
 			continue
 		}
-		var own int64
-		for i := range p.Sends {
-			if dst := p.Hosts[p.Sends[i].Dst]; dst == to || !alone && site(dst) == there {
-				own += p.carries(p.Sends[i].Blocks)
-			}
-		}
+		own := p.sentTo(func(dst string) bool { return dst == to || !alone && site(dst) == there })
 		if own == 0 {
 			return guess
 		}
@@ -129,12 +134,7 @@ const busyBackShare = 0.75
 // host to which nothing comes from there cannot tell, and says that it does.
 func (p *Part) busyBack(site func(host string) string, to string, path Path) bool {
 	there := site(to)
-	var out, in int64
-	for i := range p.Sends {
-		if site(p.Hosts[p.Sends[i].Dst]) == there {
-			out += p.carries(p.Sends[i].Blocks)
-		}
-	}
+	out, in := p.sentTo(func(dst string) bool { return site(dst) == there }), int64(0)
 	for i := range p.Recvs {
 		if site(p.Hosts[p.Recvs[i].Src]) == there {
 			in += p.carries(p.Recvs[i].Blocks)
