@@ -50,6 +50,7 @@ func (x *run) lanesTo(p *peer) int {
 	default:
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}
+	p.spacing = x.spacingTo(p)
 	return n
 }
 

@@ -9,21 +9,26 @@ import (
 
 // What a host sends over a link between sites is not known to its mates, and each takes itself for one of as many as there are hosts. Where blocks differ much
 // in size that is wrong: 5 MiB of one host beside 1 KiB of nineteen went at an eighth of a link that would have carried eight times as much
-// (docs/design/lanes.md). So whoever cuts a plan into parts tells, of such links, what crosses them in all.
+// (docs/design/lanes.md). So whoever cuts a plan into parts tells, of such links, what crosses them in all. Where pieces are relayed hosts seldom send alike,
+// and what goes over a slow link goes at each host's part of it (spacing.go).
 
-// A Crossing is a link between two sites over which hosts of the first, or pairs of hosts, send very unequal shares.
+// A Crossing is a link between two sites over which hosts of the first, or pairs of hosts, send unequal shares.
 type Crossing struct {
 	Host  int   // index in Part.Hosts: one of those that this host sends to there
 	Bytes int64 // that all hosts of this host's site send there together
 }
 
-// uneven is how many times the mean of its site a host must send over a link for the link to be told of, or how many times the mean of all pairs of hosts
-// that an alltoall uses one of them does.
-const uneven = 2
+// unlike is by how much of the mean of its site what a host sends over a link must differ from it for the link to be told of, and uneven how many times the mean of all pairs of hosts
+// that an alltoall uses one of them must send.
+const (
+	unlike = 0.05
+	uneven = 2
+)
 
 // A crossed is what crosses a link.
 type crossed struct {
-	all        int64 // bytes
+	all, least int64 // bytes, and of the host that sends least
+	hosts      int   // that send any
 	most, pair int64 // of the host, and of the pair of hosts, that sends most
 	pairs      int   // that send any
 	few, many  int   // pairs of the host in fewest, and in most
@@ -38,7 +43,10 @@ func Weigh(parts []*Part, site func(host string) string) {
 		hosts[from]++
 		for to, c := range p.crossings(site) {
 			x := links[link{from, to}]
-			x.all, x.most = x.all+c.all, max(x.most, c.most)
+			if x.hosts == 0 || c.all < x.least {
+				x.least = c.all
+			}
+			x.all, x.most, x.hosts = x.all+c.all, max(x.most, c.most), x.hosts+1
 			if x.pairs == 0 || c.pairs < x.few {
 				x.few = c.pairs
 			}
@@ -64,7 +72,7 @@ func Weigh(parts []*Part, site func(host string) string) {
 // pairs share it, which is as if all did what it does (run.sharing): of two hosts with three pairs and two, each took itself for one of two alike.
 func (x *crossed) tell(n int, c plan.Collective) bool {
 	mean, pair := float64(x.all)/float64(max(n, 1)), float64(x.all)/float64(max(x.pairs, 1))
-	if float64(x.most) > uneven*mean {
+	if x.hosts < n || float64(x.most) > (1+unlike)*mean || float64(x.least) < (1-unlike)*mean {
 		return true
 	}
 	return c == plan.Alltoall && (float64(x.pair) > uneven*pair || n*x.few != x.pairs || n*x.many != x.pairs)
@@ -124,6 +132,17 @@ func (p *Part) like(site func(host string) string, to string, alone bool, guess,
 		return int(min(max(math.Round(float64(c.Bytes)/float64(own)), 1), float64(most)))
 	}
 	return guess
+}
+
+// share returns what this host sends, own bytes, to the site of the host to as a share of all that crosses the link there: what has been told of it, or one of so many alike.
+func (p *Part) share(site func(host string) string, to string, own int64, alike int) float64 {
+	there := site(to)
+	for _, c := range p.Crossings {
+		if site(p.Hosts[c.Host]) == there && c.Bytes >= own {
+			return float64(own) / float64(c.Bytes)
+		}
+	}
+	return 1 / float64(max(alike, 1))
 }
 
 // busyBackShare is how long the way back must be busy, as a share of how long this one is, for this one to yield to it. With a half, alltoalls of three and four sites on drawn

@@ -7,7 +7,7 @@
 // its origin to each destination, what is under way to a far host is bounded by a window
 // (window.go), and what a broken stream had not delivered is sent again. What each lane
 // carries is told while it does, with what limited it (sample.go, meter.go). The engine
-// knows nothing of how the plan was made, but for links that hosts load very unequally (crossing.go).
+// knows nothing of how the plan was made, but for links that hosts load unequally (crossing.go).
 //
 // Who does what in a running part: [Engine.Run] starts one goroutine per lane and
 // destination, which writes, one per open stream, which reads the answers, and one that

@@ -81,12 +81,12 @@ type Engine struct {
 	oldest   int  // in order
 	relief   Relief
 
-	made    time.Time // clocks in answers count from then on
-	flows   flows
-	pacers  pacers
-	windows windows
-	opens   openings
-	doubts  doubts
+	made     time.Time // clocks in answers count from then on
+	flows    flows
+	pacers   pacers
+	windows  windows
+	spacings spacings
+	doubts   doubts
 }
 
 // An expectation is an exchange that has streams here but has not started.

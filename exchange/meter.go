@@ -25,6 +25,8 @@ const (
 	meanTime = 10 * time.Second
 	// fallen is the share of its mean at which a lane is news.
 	fallen = 0.6
+	// spacedPart is the part of a sample that its slices must have waited for the host's spacing for that to be what held the lane.
+	spacedPart = 4
 	// packet is what a packet carries of a stream, in bytes, or so.
 	packet = 1250
 	// maxCongestion is where quic-go's congestion window stops growing.
@@ -52,7 +54,8 @@ const (
 //     least one by a queue, or the congestion window moves, as it grows only while it is
 //     full and shrinks on loss, or a window of ours is full and sees a queue, if a short one;
 //   - something else, and so the application: a flow-control window that is smaller than the
-//     path, or a window of ours that was set too low.
+//     path, a window of ours that was set too low, or a spacing of ours. What is spaced the way has carried at least, and
+//     what comes later is compared with it.
 //
 // That a rate is worth something only with a mark of who limited it is the idea of BBR's
 // delivery rate samples (draft-ietf-ccwg-bbr, §4.1). The marks are our own: they are
@@ -103,6 +106,7 @@ type span struct {
 	begin         time.Time // zero: not yet
 	bytes         int64
 	starved, held time.Duration
+	spaced        time.Duration // that slices waited for the host's spacing
 	late          time.Duration // least time from an answer's due to its coming; noTime: none timed
 	looks, moved  int           // looks, and those that found the congestion window or the losses changed
 	tight         int           // looks that found the window full because of a queue
@@ -184,6 +188,13 @@ func (m *meter) account(now time.Time) {
 		}
 	}
 	m.counted = now
+}
+
+// waits notes that the next slice waits for so long, for the sake of others that share the way.
+func (m *meter) waits(d time.Duration) {
+	if m != nil && !m.span.begin.IsZero() {
+		m.span.spaced += d
+	}
 }
 
 // wrote notes that n bytes of a chunk are about to be written.

@@ -162,10 +162,13 @@ func (m *meter) finish(end, now time.Time) Sample {
 		behind = max(min(now.Sub(end), now.Sub(m.since)), 0)
 	}
 	idle := float64(p.starved-behind) > maxStarved*float64(s.Duration)
-	if m.ramp.over && !idle && m.network(s) {
+	switch {
+	case m.ramp.over && !idle && m.network(s):
 		s.Limit, s.Before, s.Mean = Network, m.before, m.mean
 		m.remember(s)
-	} else {
+	case m.ramp.over && !idle && p.spaced >= s.Duration/spacedPart:
+		m.remember(s)
+	default:
 		m.before = 0
 	}
 	m.start(end)

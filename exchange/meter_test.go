@@ -183,3 +183,46 @@ func BenchmarkMeter(b *testing.B) {
 		}
 	}
 }
+
+// TestMeterSpaced: a lane that is held by the spacing of its host and nothing else tells of no limit, but of a fall: what it gets then is compared with what it got before.
+func TestMeterSpaced(t *testing.T) {
+	for _, spaced := range []bool{true, false} {
+		st := &quic.ConnectionStats{MinRTT: 10 * time.Millisecond, LatestRTT: 10 * time.Millisecond, SmoothedRTT: 10 * time.Millisecond, CongestionWindow: 40000}
+		m := newTestMeter(st)
+		now, look := time.Unix(0, 0), time.Unix(0, 0)
+		var samples []Sample
+		run := func(span, every time.Duration) {
+			for end := now.Add(span); now.Before(end); {
+				if spaced {
+					m.waits(every / 2)
+				}
+				m.wrote(1000, now)
+				now = now.Add(every)
+				m.handed(now)
+				if err := m.answered(m.sent, now); err != nil {
+					t.Fatal(err)
+				}
+				for ; now.Sub(look) >= lookEvery; look = look.Add(lookEvery) {
+					st.PacketsReceived++
+					samples = m.look(now, samples)
+				}
+			}
+		}
+		run(5*time.Second, 10*time.Millisecond)
+		for _, s := range samples {
+			if s.Limit == Network {
+				t.Errorf("spaced %t: %+v is the network's, which has shown nothing", spaced, s)
+			}
+		}
+		before := len(samples)
+		st.LatestRTT = 60 * time.Millisecond // a queue
+		run(5*time.Second, 40*time.Millisecond)
+		told := false
+		for _, s := range samples[before:] {
+			told = told || s.Limit == Network && s.Mean > 90e3 && s.Rate() < fallen*s.Mean
+		}
+		if told != spaced {
+			t.Errorf("spaced %t: told of the fall to a quarter: %t", spaced, told)
+		}
+	}
+}

@@ -95,7 +95,7 @@ type Part struct {
 	Self       int        // index in Hosts
 	Chunk      int        // bytes of every chunk but a block's last
 	Lead       int64      // bytes that may be missing of a transfer when others are told that it is complete
-	Crossings  []Crossing // links to other sites of which this site's hosts send very unequal shares
+	Crossings  []Crossing // links to other sites of which this site's hosts send unequal shares
 	Blocks     []Block    // blocks that this host sends or receives, by (Piece, Origin, Dest) ascending
 	Sends      []Send     // in plan order: the order in which a destination's transfers are served
 	Recvs      []Recv     // by ID ascending

@@ -149,6 +149,15 @@ func (p Path) hinders() bool {
 	return p.known() && p.Back >= slowBack*p.capacity() && p.capacity().Time(int64(max(p.Flows, 1))*leastSlices*leastSlice) >= longTrips*p.RTT
 }
 
+// crowdedTrip is the part of a round trip that the least windows must fill for it. With a whole one drawn grids took 0.4 to 1 % longer, with four 1 to 3 % (docs/design/lanes.md).
+const crowdedTrip = 4
+
+// crowded reports whether the least windows of several pairs of hosts that share a path which one flow fills are much of what it holds in a round trip, or more: then they stand in its queue, however
+// little each of them has under way.
+func (p Path) crowded() bool {
+	return p.known() && !p.held() && p.Flows > 1 && p.capacity().Time(int64(p.Flows)*leastSlices*leastSlice) >= p.RTT/crowdedTrip
+}
+
 // longTrips is how many round trips make an answer late enough for that. Where the way back is twice as fast and round trips last 40 to 190 ms nothing is gained, and slices of a packet cost more answers.
 const longTrips = 4
 

@@ -94,27 +94,28 @@ type peer struct {
 	index int // in Part.Hosts
 
 	// Outgoing.
-	cond   *sync.Cond // on run.mu: something changed for the lanes to this peer
-	ctx    context.Context
-	cancel context.CancelFunc // when nothing is left to send, or the run ends
-	sends  []*send            // plan order
-	first  int                // sends before it are confirmed
-	out    map[int]*sendBlock // by block number
-	tokens []*token
-	open   int // sends not confirmed and tokens not seen
-	path   Path
-	win    *tap       // its window, of all lanes; nil: none
-	pacer  *pacer     // of all that go to its site, or to it; nil: none
-	held   int        // lanes that wait for room in it
-	midway int        // of these, those that have begun a chunk
-	lanes  int        // that are served; with several, lane 0 is one more
-	spare  bool       // lane 1 is there beside a single one, see rests
-	outs   []*outLane // with an open stream
-	grow   growth
-	trip   time.Duration // smoothed round trip, mean of the lanes at the last look
-	quiet  bool          // nothing is to be sent for now, see route.tighten
-	turn   time.Time     // when it was its turn last
-	idled  bool          // a lane had nothing to write, or was held by its window, since the last look
+	cond    *sync.Cond // on run.mu: something changed for the lanes to this peer
+	ctx     context.Context
+	cancel  context.CancelFunc // when nothing is left to send, or the run ends
+	sends   []*send            // plan order
+	first   int                // sends before it are confirmed
+	out     map[int]*sendBlock // by block number
+	tokens  []*token
+	open    int // sends not confirmed and tokens not seen
+	path    Path
+	win     *tap       // its window, of all lanes; nil: none
+	pacer   *pacer     // of all that go to its site, or to it; nil: none
+	spacing spacing    // of what goes to its site, where there is no pacer
+	held    int        // lanes that wait for room in it
+	midway  int        // of these, those that have begun a chunk
+	lanes   int        // that are served; with several, lane 0 is one more
+	spare   bool       // lane 1 is there beside a single one, see rests
+	outs    []*outLane // with an open stream
+	grow    growth
+	trip    time.Duration // smoothed round trip, mean of the lanes at the last look
+	quiet   bool          // nothing is to be sent for now, see route.tighten
+	turn    time.Time     // when it was its turn last
+	idled   bool          // a lane had nothing to write, or was held by its window, since the last look
 	// A broken stream's chunks are marked lost. needAsk says that the peer is to be
 	// asked which of them have arrived; asker is the lane on which it was.
 	needAsk bool

@@ -64,12 +64,10 @@ func (x *run) grant(p *peer, l *outLane, left, done int, now time.Time) (int, ti
 		l.win.force(l, n)
 	}
 	l.sent += n
-	wait := time.Duration(0)
 	now = time.Now()
-	if l.pacer == nil && l.win.fresh() {
-		wait = x.opening(p, n, now)
-	} else {
-		wait = l.pacer.slot(n, now)
+	wait := x.spaced(p, l, n, now)
+	if l.pacer == nil {
+		l.meter.waits(wait)
 	}
 	l.slices = append(l.slices, mark{end: l.sent, from: now.Add(wait).Sub(x.start)})
 	return int(n), wait

@@ -1,0 +1,93 @@
+package exchange
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+const (
+	// openingShare is the part of its part of a path, in payload, at which a host begins to send: headers are the rest.
+	openingShare = 0.9
+	// spacingShare is the same of what goes at a spacing: believed capacities are of payload, mostly, and a link on which now and then somebody has nothing to send is full
+	// only if the others send more than their part. What is too much stands in its queue, and windows see to that.
+	spacingShare = 1.05
+	// mostSpacing bounds what a slice waits.
+	mostSpacing = time.Second
+	// maxSpacings bounds the sites that are remembered.
+	maxSpacings = 1024
+)
+
+// spacings spread what all runs send to a site over time: first windows, which go out before a peer has answered for the first time, and over slow links whatever goes there.
+//
+// Why it is here: first windows are bursts, of all pairs of hosts and all groups at the same instant. They overran the queue of the link, and
+// with the windows that quic-go was left with, the link was 55 to 80 % busy for the next ten round trips, in which the reverse
+// direction was full. On paths on which something holds each flow the [pacer] does this, and goes on.
+//
+// And windows hold a few slices at least. Of five pairs of hosts over 3 Mbit/s these are 55 kB, a queue of 140 ms where a round trip takes 14. What comes the other way is answered behind that queue, out of
+// windows that are as small, and its link is half idle (docs/design/lanes.md).
+type spacings struct {
+	mu   sync.Mutex // guards next; taken under run.mu
+	next map[string]time.Time
+}
+
+// slot returns how long n bytes to site wait, from now, at rate bytes a second; most at the most. Who is late by up to pacerSlack may catch up, for timers are, and what would wait for less goes at once.
+func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, now time.Time) time.Duration {
+	if !(rate > 0) || most <= 0 {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.next == nil || len(o.next) >= maxSpacings {
+		o.next = make(map[string]time.Time)
+	}
+	at := o.next[site]
+	if least := now.Add(-pacerSlack); at.Before(least) {
+		at = least
+	}
+	wait := min(at.Sub(now), most)
+	o.next[site] = now.Add(wait + time.Duration(min(float64(n)/rate*1e9, float64(most))))
+	if wait < pacerSlack {
+		return 0
+	}
+	return wait
+}
+
+// A spacing is how fast this host sends to the site of a peer. The zero spacing is none.
+type spacing struct {
+	rate float64   // bytes a second
+	ends time.Time // when the link should be through with the plan: who is behind then may have it for himself
+}
+
+// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has his part of the bytes that cross it. It needs x.mu.
+func (x *run) spacingTo(p *peer) spacing {
+	if !p.path.crowded() {
+		return spacing{}
+	}
+	site := x.eng.cfg.Site
+	own := x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
+	senders := x.mates()
+	if x.part.Collective == plan.Allgather {
+		senders = x.givers()
+	}
+	rate := float64(p.path.capacity()) * x.part.share(site, p.name, own, senders)
+	if own == 0 || !(rate > 0) {
+		return spacing{}
+	}
+	return spacing{rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
+}
+
+// spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
+func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration {
+	switch site := x.eng.cfg.Site(p.name); {
+	case l.pacer != nil:
+		return l.pacer.slot(n, now)
+	case p.spacing.rate > 0 && l.by == "" && now.Before(p.spacing.ends):
+		return x.eng.spacings.slot(site, n, p.spacing.rate, mostSpacing, now)
+	case l.win.fresh():
+		// No longer than a round trip: by then the peer has answered.
+		return x.eng.spacings.slot(site, n, openingShare*float64(p.path.capacity())/float64(x.mates()), p.path.RTT, now)
+	}
+	return 0
+}
