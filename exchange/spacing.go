@@ -15,6 +15,8 @@ const (
 	spacingShare = 1.05
 	// mostSpacing bounds what a slice waits.
 	mostSpacing = time.Second
+	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed.
+	unmet = time.Second
 	// maxSpacings bounds the sites that are remembered.
 	maxSpacings = 1024
 )
@@ -58,11 +60,25 @@ func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, 
 type spacing struct {
 	rate float64   // bytes a second
 	ends time.Time // when the link should be through with the plan: who is behind then may have it for himself
+	met  time.Time // when slices met a queue last
 }
 
-// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has his part of the bytes that cross it. It needs x.mu.
+// over reports whether s has ended: the link should be through, or carries more than was believed. Slices were late by so much; one of each pair of hosts may be there at the same instant, which
+// is no queue.
+func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
+	if late >= p.capacity().Time(int64(p.Flows)*leastSlice) {
+		s.met = now
+	}
+	if now.Before(s.ends) && now.Sub(s.met) < unmet {
+		return false
+	}
+	s.rate = 0
+	return true
+}
+
+// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has his part of the bytes that cross it. Where nobody has looked for more than it was seen to carry there is none. It needs x.mu.
 func (x *run) spacingTo(p *peer) spacing {
-	if !p.path.crowded() {
+	if !p.path.crowded() || p.path.AtLeast {
 		return spacing{}
 	}
 	site := x.eng.cfg.Site
@@ -75,15 +91,16 @@ func (x *run) spacingTo(p *peer) spacing {
 	if own == 0 || !(rate > 0) {
 		return spacing{}
 	}
-	return spacing{rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
+	return spacing{rate: spacingShare * rate, met: x.start, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }
 
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
 func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration {
+	_, late := l.win.state()
 	switch site := x.eng.cfg.Site(p.name); {
 	case l.pacer != nil:
 		return l.pacer.slot(n, now)
-	case p.spacing.rate > 0 && l.by == "" && now.Before(p.spacing.ends):
+	case p.spacing.rate > 0 && l.by == "" && !p.spacing.over(p.path, late, now):
 		return x.eng.spacings.slot(site, n, p.spacing.rate, mostSpacing, now)
 	case l.win.fresh():
 		// No longer than a round trip: by then the peer has answered.

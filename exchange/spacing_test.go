@@ -57,6 +57,7 @@ func TestSpacingTo(t *testing.T) {
 		{"one alone", slow, [3]int64{12000, 0, 0}, true},
 		{"fast", Path{RTT: trip, Rate: 20e6, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
 		{"flows are held", Path{RTT: trip, Rate: 100e3, Capacity: 400e3, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
+		{"may carry more", Path{RTT: trip, Rate: 400e3, Flows: 4, AtLeast: true}, [3]int64{4000, 4000, 4000}, false},
 		{"unknown", Path{}, [3]int64{4000, 4000, 4000}, false},
 	} {
 		hosts := []string{"a0", "a1", "a2", "b0"}
@@ -97,7 +98,7 @@ func TestSpacingTo(t *testing.T) {
 func TestSpaced(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	x := &run{eng: &Engine{cfg: Config{Self: "a0", Site: siteOfTest}}, part: &Part{Hosts: []string{"a0", "b0"}}, start: now}
-	p := &peer{name: "b0", path: Path{RTT: 10 * time.Millisecond, Rate: 400e3}, spacing: spacing{rate: 100e3, ends: now.Add(time.Second)}}
+	p := &peer{name: "b0", path: Path{RTT: 10 * time.Millisecond, Rate: 400e3, Flows: 4}, spacing: spacing{rate: 100e3, met: now, ends: now.Add(2 * time.Second)}}
 	old := &tap{window: &window{got: 1}} // it has heard of the peer
 	l := &outLane{win: old}
 	x.spaced(p, l, 5000, now)
@@ -107,8 +108,18 @@ func TestSpaced(t *testing.T) {
 	if got := x.spaced(p, &outLane{win: old, by: "c0"}, 5000, now); got != 0 {
 		t.Errorf("by way of another site it waits %v", got)
 	}
+	whole := p.spacing
 	if got := x.spaced(p, l, 5000, p.spacing.ends); got != 0 {
 		t.Errorf("when the link should be through with the plan it waits %v", got)
+	}
+	for _, queue := range []time.Duration{0, p.path.Rate.Time(4 * leastSlice)} { // none: the link carries more than is believed
+		p.spacing, old.late = whole, queue
+		x.eng.spacings.next = nil
+		at := now.Add(unmet)
+		x.spaced(p, l, 5000, at.Add(-time.Millisecond))
+		if got := x.spaced(p, l, 5000, at); (got > 0) != (queue > 0) {
+			t.Errorf("a second after it began, slices late by %v, it waits %v", queue, got)
+		}
 	}
 	p.spacing = spacing{}
 	if got := x.spaced(p, l, 5000, now); got != 0 {
