@@ -60,15 +60,17 @@ func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, 
 type spacing struct {
 	rate float64   // bytes a second
 	ends time.Time // when the link should be through with the plan: who is behind then may have it for himself
-	met  time.Time // when slices met a queue last
+	met  time.Time // when slices met a queue last, or began to go
+	last time.Time // when the last one went
 }
 
 // over reports whether s has ended: the link should be through, or carries more than was believed. Slices were late by so much; one of each pair of hosts may be there at the same instant, which
 // is no queue.
 func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
-	if late >= p.capacity().Time(int64(p.Flows)*leastSlice) {
+	if late >= p.capacity().Time(int64(p.Flows)*leastSlice) || now.Sub(s.last) >= unmet/2 {
 		s.met = now
 	}
+	s.last = now
 	if now.Before(s.ends) && now.Sub(s.met) < unmet {
 		return false
 	}
@@ -91,7 +93,7 @@ func (x *run) spacingTo(p *peer) spacing {
 	if own == 0 || !(rate > 0) {
 		return spacing{}
 	}
-	return spacing{rate: spacingShare * rate, met: x.start, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
+	return spacing{rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }
 
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.

@@ -98,7 +98,7 @@ func TestSpacingTo(t *testing.T) {
 func TestSpaced(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	x := &run{eng: &Engine{cfg: Config{Self: "a0", Site: siteOfTest}}, part: &Part{Hosts: []string{"a0", "b0"}}, start: now}
-	p := &peer{name: "b0", path: Path{RTT: 10 * time.Millisecond, Rate: 400e3, Flows: 4}, spacing: spacing{rate: 100e3, met: now, ends: now.Add(2 * time.Second)}}
+	p := &peer{name: "b0", path: Path{RTT: 10 * time.Millisecond, Rate: 400e3, Flows: 4}, spacing: spacing{rate: 100e3, ends: now.Add(2 * time.Second)}}
 	old := &tap{window: &window{got: 1}} // it has heard of the peer
 	l := &outLane{win: old}
 	x.spaced(p, l, 5000, now)
@@ -115,10 +115,11 @@ func TestSpaced(t *testing.T) {
 	for _, queue := range []time.Duration{0, p.path.Rate.Time(4 * leastSlice)} { // none: the link carries more than is believed
 		p.spacing, old.late = whole, queue
 		x.eng.spacings.next = nil
-		at := now.Add(unmet)
-		x.spaced(p, l, 5000, at.Add(-time.Millisecond))
-		if got := x.spaced(p, l, 5000, at); (got > 0) != (queue > 0) {
-			t.Errorf("a second after it began, slices late by %v, it waits %v", queue, got)
+		begin := now.Add(500 * time.Millisecond) // what is relayed comes later
+		for d := time.Duration(0); d <= unmet; d += unmet / 4 {
+			if got := x.spaced(p, l, 30_000, begin.Add(d)); d > 0 && (got > 0) != (queue > 0 || d < unmet) {
+				t.Errorf("%v after it began, slices late by %v, it waits %v", d, queue, got)
+			}
 		}
 	}
 	p.spacing = spacing{}
