@@ -68,7 +68,7 @@ func Weigh(parts []*Part, site func(host string) string) {
 	}
 }
 
-// tell reports whether the hosts of a site, n of them, are to be told of the link. In an alltoall they are where one of them would guess wrong how many
+// tell reports whether the hosts of a site, n of them, are to be told of the link: where they do not send alike. In an alltoall they are as well where one of them would guess wrong how many
 // pairs share it, which is as if all did what it does (run.sharing): of two hosts with three pairs and two, each took itself for one of two alike.
 func (x *crossed) tell(n int, c plan.Collective) bool {
 	mean, pair := float64(x.all)/float64(max(n, 1)), float64(x.all)/float64(max(x.pairs, 1))
@@ -120,27 +120,30 @@ func (p *Part) sentTo(meant func(host string) bool) (n int64) {
 // like returns how many senders like this host would send all that crosses the link to the site of the host to, if each sent as much as this one, or as much as this one
 // sends to that host alone; at least 1, and at most most. It is guess where nothing has been told of the link.
 func (p *Part) like(site func(host string) string, to string, alone bool, guess, most int) int {
+	c, ok := p.crossing(site, to)
+	there := site(to)
+	own := p.sentTo(func(dst string) bool { return dst == to || !alone && site(dst) == there })
+	if !ok || own == 0 {
+		return guess
+	}
+	return int(min(max(math.Round(float64(c.Bytes)/float64(own)), 1), float64(most)))
+}
+
+// crossing returns what has been told of the link to the site of the host to, if anything has.
+func (p *Part) crossing(site func(host string) string, to string) (Crossing, bool) {
 	there := site(to)
 	for _, c := range p.Crossings {
-		if site(p.Hosts[c.Host]) != there {
-			continue
+		if site(p.Hosts[c.Host]) == there {
+			return c, true
 		}
-		own := p.sentTo(func(dst string) bool { return dst == to || !alone && site(dst) == there })
-		if own == 0 {
-			return guess
-		}
-		return int(min(max(math.Round(float64(c.Bytes)/float64(own)), 1), float64(most)))
 	}
-	return guess
+	return Crossing{}, false
 }
 
 // share returns what this host sends, own bytes, to the site of the host to as a share of all that crosses the link there: what has been told of it, or one of so many alike.
 func (p *Part) share(site func(host string) string, to string, own int64, alike int) float64 {
-	there := site(to)
-	for _, c := range p.Crossings {
-		if site(p.Hosts[c.Host]) == there && c.Bytes >= own {
-			return float64(own) / float64(c.Bytes)
-		}
+	if c, ok := p.crossing(site, to); ok && c.Bytes >= own && own > 0 {
+		return float64(own) / float64(c.Bytes)
 	}
 	return 1 / float64(max(alike, 1))
 }

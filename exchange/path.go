@@ -149,7 +149,7 @@ func (p Path) hinders() bool {
 	return p.known() && p.Back >= slowBack*p.capacity() && p.capacity().Time(int64(max(p.Flows, 1))*leastSlices*leastSlice) >= longTrips*p.RTT
 }
 
-// crowdedTrip is the part of a round trip that the least windows must fill for it. With a whole one drawn grids took 0.4 to 1 % longer, with four 1 to 3 % (docs/design/lanes.md).
+// crowdedTrip is the part of a round trip that the least windows must fill for it. Of a fifth, a whole one and four, drawn grids took 0.4 to 1 % longer with the second and 1 to 3 % with the third (docs/design/lanes.md).
 const crowdedTrip = 4
 
 // crowded reports whether the least windows of several pairs of hosts that share a path which one flow fills are much of what it holds in a round trip, or more: then they stand in its queue, however

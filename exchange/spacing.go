@@ -28,7 +28,8 @@ const (
 // direction was full. On paths on which something holds each flow the [pacer] does this, and goes on.
 //
 // And windows hold a few slices at least. Of five pairs of hosts over 3 Mbit/s these are 55 kB, a queue of 140 ms where a round trip takes 14. What comes the other way is answered behind that queue, out of
-// windows that are as small, and its link is half idle (docs/design/lanes.md).
+// windows that are as small, and its link is half idle (docs/design/lanes.md). Pacing is old (Aggarwal, Savage & Anderson, Understanding the Performance of TCP Pacing, INFOCOM 2000); at which
+// rate and until when are our own.
 type spacings struct {
 	mu   sync.Mutex // guards next; taken under run.mu
 	next map[string]time.Time
@@ -78,7 +79,7 @@ func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
 	return true
 }
 
-// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has his part of the bytes that cross it. Where nobody has looked for more than it was seen to carry there is none. It needs x.mu.
+// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has as much as it has of the bytes that cross it. Where nobody has looked for more than it was seen to carry there is none. It needs x.mu.
 func (x *run) spacingTo(p *peer) spacing {
 	if !p.path.crowded() || p.path.AtLeast {
 		return spacing{}
