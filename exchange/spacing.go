@@ -79,9 +79,10 @@ func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
 	return true
 }
 
-// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has as much as it has of the bytes that cross it. Where nobody has looked for more than it was seen to carry there is none. It needs x.mu.
+// spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has as much as it has of the bytes that cross it. Where nobody has looked for more than it was seen to carry there is none,
+// nor where ports held whoever did, so that the link may carry more. It needs x.mu.
 func (x *run) spacingTo(p *peer) spacing {
-	if !p.path.crowded() || p.path.AtLeast {
+	if !p.path.crowded() || p.path.AtLeast || p.path.Link > 0 {
 		return spacing{}
 	}
 	site := x.eng.cfg.Site

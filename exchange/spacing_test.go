@@ -58,6 +58,7 @@ func TestSpacingTo(t *testing.T) {
 		{"fast", Path{RTT: trip, Rate: 20e6, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
 		{"flows are held", Path{RTT: trip, Rate: 100e3, Capacity: 400e3, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
 		{"may carry more", Path{RTT: trip, Rate: 400e3, Flows: 4, AtLeast: true}, [3]int64{4000, 4000, 4000}, false},
+		{"ports held the search", Path{RTT: trip, Rate: 400e3, Capacity: 400e3, Link: 400e3, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
 		{"unknown", Path{}, [3]int64{4000, 4000, 4000}, false},
 	} {
 		hosts := []string{"a0", "a1", "a2", "b0"}
