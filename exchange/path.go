@@ -33,8 +33,6 @@ type Path struct {
 	// one included. Zero means what the engine can tell: see [Config.Site]. Too many cost a
 	// short transfer a round trip or two of growth, too few cost losses at the start.
 	Flows int
-	// yields says that answers to what comes the other way, which is faster, are not to wait behind what goes here, see [run.lanesTo].
-	yields bool
 	// Packet is how many bytes of a stream one packet carries, 0 if that is not known.
 	Packet int
 }
@@ -144,11 +142,6 @@ func (p Path) answersLate() bool {
 	return p.Back > 0 && p.capacity() >= slowBack*p.Back && p.Loss < lateLoss
 }
 
-// hinders reports whether the path is so much slower than back that what comes there waits for answers behind what the least windows hold here, and for long.
-func (p Path) hinders() bool {
-	return p.known() && p.Back >= slowBack*p.capacity() && p.capacity().Time(int64(max(p.Flows, 1))*leastSlices*leastSlice) >= longTrips*p.RTT
-}
-
 // crowdedTrip is the part of a round trip that the least windows must fill for it. Of a fifth, a whole one and four, drawn grids took 0.4 to 1 % longer with the second and 1 to 3 % with the third (docs/design/lanes.md).
 const crowdedTrip = 4
 
@@ -157,9 +150,6 @@ const crowdedTrip = 4
 func (p Path) crowded() bool {
 	return p.known() && !p.held() && p.Flows > 1 && p.capacity().Time(int64(p.Flows)*leastSlices*leastSlice) >= p.RTT/crowdedTrip
 }
-
-// longTrips is how many round trips make an answer late enough for that. Where the way back is twice as fast and round trips last 40 to 190 ms nothing is gained, and slices of a packet cost more answers.
-const longTrips = 4
 
 // lateLoss is the share of lost packets from which on answers are late because of repairs.
 const lateLoss = 1. / 500
