@@ -48,6 +48,7 @@ func (x *run) lanesTo(p *peer) int {
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}
 	p.spacing = x.spacingTo(p)
+	p.path.spaced = p.spacing.rate > 0
 	return n
 }
 

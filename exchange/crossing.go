@@ -148,6 +148,22 @@ func (p *Part) share(site func(host string) string, to string, own int64, alike 
 	return 1 / float64(max(alike, 1))
 }
 
+// busyBackShare is how long the way back must be busy, as a share of how long this one is, for it to matter.
+const busyBackShare = 0.75
+
+// busyBack reports whether what this host gets from the site of the host to takes the way back about as long as what it sends there takes path, or longer. A
+// host to which nothing comes from there cannot tell, and says that it does.
+func (p *Part) busyBack(site func(host string) string, to string, path Path) bool {
+	there := site(to)
+	out, in := p.sentTo(func(dst string) bool { return site(dst) == there }), int64(0)
+	for i := range p.Recvs {
+		if site(p.Hosts[p.Recvs[i].Src]) == there {
+			in += p.carries(p.Recvs[i].Blocks)
+		}
+	}
+	return in == 0 || path.Back.Time(in).Seconds() >= busyBackShare*path.capacity().Time(out).Seconds()
+}
+
 func (p *Part) checkCrossings() error {
 	if len(p.Crossings) > len(p.Hosts) {
 		return fmt.Errorf("%d crossings of %d hosts", len(p.Crossings), len(p.Hosts))

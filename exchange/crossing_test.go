@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -100,6 +101,46 @@ func TestWeighTellsHowManyPairsShareALink(t *testing.T) {
 		}
 		if told := len(parts[2].Crossings) > 0; told == tt.told { // five in one pair each guess right, and not if one of them is in none
 			t.Errorf("%s: %s is told of %v", tt.name, hosts[2], parts[2].Crossings)
+		}
+	}
+}
+
+// Of a slow link and a fast way back only the slow one is full if both have the same bytes to carry; where what comes back takes about as long both are.
+func TestBusyBack(t *testing.T) {
+	path := Path{RTT: 10 * time.Millisecond, Rate: 100_000, Back: 400_000}
+	for _, tt := range []struct {
+		name     string
+		out, in  int64 // bytes of a block
+		busyBack bool
+	}{
+		{"as many bytes", 1000, 1000, false},
+		{"four times as many back", 1000, 4000, true},
+		{"half a time as long back", 1000, 2000, false},
+		{"more than that back", 1000, 9000, true},
+		{"nothing back", 1000, 0, true},
+	} {
+		hosts := []string{"a0", "a1", "b0", "c0"}
+		p := &plan.Plan{Collective: plan.Alltoall, Algorithm: "test", Hosts: hosts, Matrix: make([][]int64, len(hosts))}
+		for i := range hosts {
+			p.Matrix[i] = make([]int64, len(hosts))
+		}
+		// What goes to other sites and to mates does not count.
+		for _, x := range []struct {
+			src, dst int
+			size     int64
+		}{{0, 2, tt.out}, {2, 0, tt.in}, {0, 1, 50_000}, {1, 0, 10}, {0, 3, 10}, {3, 0, 50_000}} {
+			if x.size == 0 {
+				continue
+			}
+			p.Matrix[x.src][x.dst] = x.size
+			p.Transfers = append(p.Transfers, plan.Transfer{ID: len(p.Transfers), Src: x.src, Dst: x.dst, Phase: -1, Blocks: []plan.Block{{Origin: x.src, Dest: x.dst}}})
+		}
+		parts, err := Split(p, ID{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parts[0].busyBack(siteOfTest, "b0", path); got != tt.busyBack {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.busyBack)
 		}
 	}
 }

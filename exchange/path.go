@@ -33,6 +33,8 @@ type Path struct {
 	// one included. Zero means what the engine can tell: see [Config.Site]. Too many cost a
 	// short transfer a round trip or two of growth, too few cost losses at the start.
 	Flows int
+	// spaced says that what goes here does so at a [spacing].
+	spaced bool
 	// Packet is how many bytes of a stream one packet carries, 0 if that is not known.
 	Packet int
 }

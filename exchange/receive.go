@@ -177,6 +177,7 @@ func (x *run) received(p *peer, b *block, i int, crc uint32, out []byte) []byte 
 	b.sum += sumWord(i, crc)
 	p.stats.Received += size
 	x.data.Progress.Received.Add(size)
+	x.eng.spacings.answered(x.eng.cfg.Site(p.name), size, p.spacing, time.Now())
 	return x.arrived(p, b, i, out)
 }
 

@@ -13,6 +13,8 @@ const (
 	// spacingShare is the same of what goes at a spacing: believed capacities are of payload, mostly, and a link on which now and then somebody has nothing to send is full
 	// only if the others send more than their part. What is too much stands in its queue, and windows see to that.
 	spacingShare = 1.05
+	// answerShare is what answers to data, and acknowledgements, take of the way back, as a share of the data's bytes.
+	answerShare = 1. / 30
 	// mostSpacing bounds what a slice waits.
 	mostSpacing = time.Second
 	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed.
@@ -57,12 +59,31 @@ func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, 
 	return wait
 }
 
+// answered has what goes to site at s wait for the answers to n bytes that came from there, too.
+func (o *spacings) answered(site string, n int64, s spacing, now time.Time) {
+	if s.rate <= 0 || s.answers <= 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.next[site]
+	if !ok {
+		return // nothing has gone there
+	}
+	if least := now.Add(-pacerSlack); at.Before(least) {
+		at = least
+	}
+	o.next[site] = at.Add(time.Duration(min(s.answers*float64(n)/s.rate*1e9, float64(mostSpacing))))
+}
+
 // A spacing is how fast this host sends to the site of a peer. The zero spacing is none.
 type spacing struct {
-	rate float64   // bytes a second
-	ends time.Time // when the link should be through with the plan: who is behind then may have it for himself
-	met  time.Time // when slices met a queue last, or began to go
-	last time.Time // when the last one went
+	rate float64 // bytes a second
+	// answers is how much of that the answers to what comes from there take, by its bytes.
+	answers float64
+	ends    time.Time // when the link should be through with the plan: who is behind then may have it for himself
+	met     time.Time // when slices met a queue last, or began to go
+	last    time.Time // when the last one went
 }
 
 // over reports whether s has ended: the link should be through, or carries more than was believed. Slices were late by so much; one of each pair of hosts may be there at the same instant, which
@@ -95,7 +116,13 @@ func (x *run) spacingTo(p *peer) spacing {
 	if own == 0 || !(rate > 0) {
 		return spacing{}
 	}
-	return spacing{rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
+	answers := 0.
+	if x.part.Collective == plan.Alltoall && p.path.Back >= slowBack*p.path.capacity() && x.part.busyBack(site, p.name, p.path) {
+		// In an alltoall with relays all links have as much to do as they can carry, and over a far slower way back answers are much of what crosses it. In an
+		// allgather the slow link decides, and so it does in an alltoall of two sites, which mostly have as many bytes for each other.
+		answers = answerShare
+	}
+	return spacing{answers: answers, rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }
 
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.

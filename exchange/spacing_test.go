@@ -41,6 +41,34 @@ func TestSpacings(t *testing.T) {
 	}
 }
 
+// TestSpacingAnswered: what came from a site takes the turns that its answers need, of that site alone, and only once something has gone there.
+func TestSpacingAnswered(t *testing.T) {
+	const rate, slice = 1e6, 2500 // 2.5 ms
+	now := time.Unix(1e9, 0)
+	s := spacing{rate: rate, answers: 0.04}
+	var o spacings
+	o.answered("a", 1<<20, s, now)
+	if got := o.slot("a", slice, rate, time.Second, now); got != 0 {
+		t.Errorf("the first slice waits %v", got)
+	}
+	before := o.slot("a", 50_000, rate, time.Second, now)
+	o.slot("b", 50_000, rate, time.Second, now)
+	o.answered("a", 250_000, s, now)
+	o.answered("a", 250_000, spacing{rate: rate}, now)
+	o.answered("a", 250_000, spacing{answers: 0.04}, now)
+	if got, want := o.slot("a", slice, rate, time.Second, now), before+60*time.Millisecond; got != want {
+		t.Errorf("behind 50,000 bytes and the answers to 250,000 a slice waits %v, want %v", got, want)
+	}
+	if got, want := o.slot("b", slice, rate, time.Second, now), 50*time.Millisecond-pacerSlack; got != want {
+		t.Errorf("to another site it waits %v, want %v", got, want)
+	}
+	later := now.Add(time.Minute) // what was not used until then is gone
+	o.answered("a", 250_000, s, later)
+	if got, want := o.slot("a", slice, rate, time.Second, later), 10*time.Millisecond-pacerSlack; got != want {
+		t.Errorf("a minute later it waits %v, want %v", got, want)
+	}
+}
+
 // TestSpacingTo: the hosts of a site share what a slow link carries by what each of them sends there, for as long as the link needs for all of it. Where links are fast, or hold each flow, and where nothing
 // goes, there is no spacing.
 func TestSpacingTo(t *testing.T) {
@@ -54,6 +82,7 @@ func TestSpacingTo(t *testing.T) {
 	}{
 		{"alike", slow, [3]int64{4000, 4000, 4000}, true},
 		{"unlike", slow, [3]int64{9000, 2000, 1000}, true},
+		{"over a slow way", Path{RTT: trip, Rate: 400e3, Back: 800e3, Flows: 4}, [3]int64{4000, 4000, 4000}, true},
 		{"one alone", slow, [3]int64{12000, 0, 0}, true},
 		{"fast", Path{RTT: trip, Rate: 20e6, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
 		{"flows are held", Path{RTT: trip, Rate: 100e3, Capacity: 400e3, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
@@ -83,6 +112,9 @@ func TestSpacingTo(t *testing.T) {
 			got := x.spacingTo(&peer{name: "b0", path: tt.path})
 			if (got.rate > 0) != (tt.spaced && n > 0) {
 				t.Errorf("%s: %s sends %d bytes at %v bytes a second", tt.name, hosts[h], n, got.rate)
+			}
+			if (got.answers > 0) != (got.rate > 0 && tt.path.Back > 0) {
+				t.Errorf("%s: %s counts %v of what comes back", tt.name, hosts[h], got.answers)
 			}
 			sum += netmap.BytesPerSec(got.rate)
 			if want := tt.path.Rate.Time(12000); got.rate > 0 && (got.ends.Sub(start) < want*9/10 || got.ends.Sub(start) > want*11/10) {

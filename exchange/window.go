@@ -110,6 +110,10 @@ func newWindow(p Path, lanes, chunk int) *window {
 	share := w.serve(lanes, p, chunk)
 	w.limit = max(share, w.loop(p, lanes, share)) + w.slice
 	w.limit = max(w.limit, leastSlices*w.slice)
+	if p.spaced {
+		// What comes between two answers, and the slice that waits for its turn, are under way as well, and there is no queue for windows to go by.
+		w.limit = max(w.limit, share+w.step+2*w.slice)
+	}
 	w.rate = p.capacity()
 	w.queue = leastQueue
 	if !p.held() {

@@ -198,6 +198,22 @@ func TestWindowLoop(t *testing.T) {
 	}
 }
 
+// TestWindowSpaced: at a spacing a window holds what comes between two answers beside its part of the path, and the slices that wait for their turn: with less it is full while the link has room.
+func TestWindowSpaced(t *testing.T) {
+	for _, rtt := range []time.Duration{5 * time.Millisecond, 75 * time.Millisecond, 300 * time.Millisecond} {
+		p := Path{RTT: rtt, Rate: 800_000, Flows: 8}
+		plain := newWindow(p, 1, 16<<10)
+		p.spaced = true
+		w := newWindow(p, 1, 16<<10)
+		if least := int64(p.share(1)) + w.step + 2*w.slice; w.limit < least || w.limit < plain.limit {
+			t.Errorf("%v: a window of %d bytes, want %d at least; %d without a spacing", rtt, w.limit, least, plain.limit)
+		}
+		if w.slice != plain.slice || w.step != plain.step || w.queue != plain.queue {
+			t.Errorf("%v: slices, answers or queue differ from those without a spacing", rtt)
+		}
+	}
+}
+
 // TestAnswersLate: windows go by late answers where a path is slower the other way and loses little.
 func TestAnswersLate(t *testing.T) {
 	for _, tt := range []struct {
