@@ -148,7 +148,8 @@ func (p *Part) share(site func(host string) string, to string, own int64, alike 
 	return 1 / float64(max(alike, 1))
 }
 
-// busyBackShare is how long the way back must be busy, as a share of how long this one is, for it to matter.
+// busyBackShare is how long the way back must be busy, as a share of how long this one is, for it to matter. What
+// it was chosen by is in docs/design/lanes.md.
 const busyBackShare = 0.75
 
 // busyBack reports whether what this host gets from the site of the host to takes the way back about as long as what it sends there takes path, or longer. A

@@ -47,16 +47,22 @@ func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, 
 	if o.next == nil || len(o.next) >= maxSpacings {
 		o.next = make(map[string]time.Time)
 	}
-	at := o.next[site]
-	if least := now.Add(-pacerSlack); at.Before(least) {
-		at = least
-	}
+	at := o.turn(site, now)
 	wait := min(at.Sub(now), most)
 	o.next[site] = now.Add(wait + time.Duration(min(float64(n)/rate*1e9, float64(most))))
 	if wait < pacerSlack {
 		return 0
 	}
 	return wait
+}
+
+// turn returns when what goes to site next may go: somewhat before now, at the earliest, for who is late. It needs o.mu.
+func (o *spacings) turn(site string, now time.Time) time.Time {
+	at, least := o.next[site], now.Add(-pacerSlack)
+	if at.Before(least) {
+		return least
+	}
+	return at
 }
 
 // answered has what goes to site at s wait for the answers to n bytes that came from there, too.
@@ -66,14 +72,10 @@ func (o *spacings) answered(site string, n int64, s spacing, now time.Time) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	at, ok := o.next[site]
-	if !ok {
+	if _, ok := o.next[site]; !ok {
 		return // nothing has gone there
 	}
-	if least := now.Add(-pacerSlack); at.Before(least) {
-		at = least
-	}
-	o.next[site] = at.Add(time.Duration(min(s.answers*float64(n)/s.rate*1e9, float64(mostSpacing))))
+	o.next[site] = o.turn(site, now).Add(time.Duration(min(s.answers*float64(n)/s.rate*1e9, float64(mostSpacing))))
 }
 
 // A spacing is how fast this host sends to the site of a peer. The zero spacing is none.
