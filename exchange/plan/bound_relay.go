@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -79,12 +80,42 @@ func (n *Network) alltoallBounds(sizes AlltoallSizes) (*AlltoallBounds, error) {
 	return b, nil
 }
 
+// AlltoallRouting divides the bytes between pools so that they take the least time where the answers to what crosses a link cross the link back: answers are
+// P×P, [from*P+to], bytes that go from to back to from for each byte. Over a link that is far faster than its way back they are much of what that carries. Where all are 0 it is the
+// routing of [Network.AlltoallBounds]. It is nil where nothing moves between pools. Latency is left out. It returns [ErrUnreachable], wrapped, where bytes cannot get to where they
+// must, and an error where answers are no P×P shares.
+func (n *Network) AlltoallRouting(sizes AlltoallSizes, answers []float64) (*Routing, error) {
+	if p := n.Pools(); len(answers) != p*p {
+		return nil, fmt.Errorf("alltoall routing: answers on %d links between %d pools", len(answers), p)
+	}
+	for link, a := range answers {
+		if !(a >= 0 && a < 1) {
+			return nil, fmt.Errorf("alltoall routing: answers of %v bytes to a byte over link %d", a, link)
+		}
+	}
+	_, between, err := n.portBound(sizes)
+	if err != nil {
+		return nil, fmt.Errorf("alltoall routing: %w", err)
+	}
+	r := n.relaying(sizes, between)
+	if slices.Max(r.between) == 0 {
+		return nil, nil
+	}
+	r.answers = answers
+	routing, ok := r.solve(0)
+	if !ok {
+		return nil, fmt.Errorf("alltoall routing: between pools: %w", ErrUnreachable)
+	}
+	return routing, nil
+}
+
 // relaying returns the linear program of the bytes between pools.
 func (n *Network) relaying(sizes AlltoallSizes, between []int64) *relaying {
 	pools := n.Pools()
 	r := &relaying{
 		pools: pools, between: make([]float64, pools*pools), capacity: make([]float64, pools*pools),
-		out: make([]float64, pools), in: make([]float64, pools), ownOut: make([]float64, pools), ownIn: make([]float64, pools),
+		answers: make([]float64, pools*pools),
+		out:     make([]float64, pools), in: make([]float64, pools), ownOut: make([]float64, pools), ownIn: make([]float64, pools),
 	}
 	for pair := range between {
 		if pair/pools != pair%pools {

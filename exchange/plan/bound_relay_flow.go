@@ -9,7 +9,7 @@ import (
 // flows along paths bring every pool's bytes to every other,
 //
 //	Σ bytes of the paths of a demand = the demand
-//	Σ bytes over a link ≤ T · its capacity
+//	Σ bytes over a link + answers to those over the link back ≤ T · its capacity
 //	Σ bytes through a pool ≤ T · the ports of its hosts − what its hosts send (receive) themselves
 //
 // Paths are columns, made by shortest paths under the duals of links and ports (Ford &
@@ -18,6 +18,7 @@ import (
 // lengths prove a bound: that is what certify keeps, whatever the arithmetic did before.
 type relaying struct {
 	pools    int
+	answers  []float64 // P×P: bytes that go back for each byte over a link; 0 for what bounds every schedule
 	between  []float64 // P×P: bytes from pool to pool
 	capacity []float64 // P×P: 0 = no link
 	// Ports of all hosts of a pool together, and the bytes that they carry in any case.
@@ -32,7 +33,8 @@ type relaying struct {
 	rows            int
 	paths           [][]int // by number of the variable; nil: T, or what is left over of a row
 	s               *simplex
-	lengthOf        []float64 // P×P: the lengths of the latest pricing
+	duals           []float64 // P×P: of links, in the latest pricing
+	lengthOf        []float64 // P×P: the lengths by them: of a byte over the link, and of the answers to it
 	through         []float64 // per pool: the length of a way through it
 	dist            []float64 // P×P
 	before          []int     // P×P: [from*P+to]: the pool before to on the shortest path
@@ -80,6 +82,9 @@ func (r *relaying) solve(least float64) (routing *Routing, ok bool) {
 	return r.routing(r.basicPaths()), true
 }
 
+// back returns the link back.
+func (r *relaying) back(link int) int { return link%r.pools*r.pools + link/r.pools }
+
 // time returns T of the basis, in seconds.
 func (r *relaying) time() float64 {
 	for i, v := range r.s.basis {
@@ -94,7 +99,7 @@ func (r *relaying) time() float64 {
 func (r *relaying) initial() (map[int][]Path, bool) {
 	p := r.pools
 	r.rowOf = slices.Repeat([]int{-1}, p*p)
-	r.lengthOf, r.through = make([]float64, p*p), make([]float64, p)
+	r.lengthOf, r.duals, r.through = make([]float64, p*p), make([]float64, p*p), make([]float64, p)
 	r.dist, r.before = make([]float64, p*p), make([]int, p*p)
 	r.shortest()
 	paths := make(map[int][]Path)
@@ -184,14 +189,18 @@ func (r *relaying) begin(initial map[int][]Path) bool {
 func (r *relaying) addPath(path []int) int {
 	p := r.pools
 	c := column{cost: extraHop * float64(len(path)-2)}
-	use := func(row int) { c.rows, c.values = append(c.rows, row), append(c.values, 1) }
-	use(r.rowOf[path[0]*p+path[len(path)-1]])
+	use := func(row int, share float64) { c.rows, c.values = append(c.rows, row), append(c.values, share) }
+	use(r.rowOf[path[0]*p+path[len(path)-1]], 1)
 	for k := 1; k < len(path); k++ {
-		use(r.linkRow[path[k-1]*p+path[k]])
+		link := path[k-1]*p + path[k]
+		use(r.linkRow[link], 1)
+		if back := r.linkRow[r.back(link)]; back >= 0 && r.answers[link] > 0 {
+			use(back, r.answers[link])
+		}
 	}
 	for _, relay := range path[1 : len(path)-1] {
-		use(r.outRow[relay])
-		use(r.inRow[relay])
+		use(r.outRow[relay], 1)
+		use(r.inRow[relay], 1)
 	}
 	r.paths = append(r.paths, path)
 	return r.s.add(c)
@@ -208,10 +217,13 @@ func (r *relaying) price() int {
 		}
 	}
 	for pair, row := range r.linkRow {
-		r.lengthOf[pair] = 0
+		r.duals[pair] = 0
 		if row >= 0 {
-			r.lengthOf[pair] = max(0, -r.s.duals[row])
+			r.duals[pair] = max(0, -r.s.duals[row])
 		}
+	}
+	for pair := range r.lengthOf {
+		r.lengthOf[pair] = r.duals[pair] + r.answers[pair]*r.duals[r.back(pair)]
 	}
 	for k := range p {
 		r.through[k] = max(0, -r.s.duals[r.outRow[k]]) + max(0, -r.s.duals[r.inRow[k]])
@@ -239,7 +251,7 @@ func (r *relaying) certify() {
 		bytes += r.between[pair] * r.dist[pair]
 	}
 	for pair, c := range r.capacity {
-		rate += c * r.lengthOf[pair]
+		rate += c * r.duals[pair]
 	}
 	for k := range r.pools {
 		u, w := max(0, -r.s.duals[r.outRow[k]]), max(0, -r.s.duals[r.inRow[k]])
@@ -248,7 +260,7 @@ func (r *relaying) certify() {
 	}
 	if rate > 0 && bytes/rate > r.bestLower {
 		r.bestLower = bytes / rate
-		r.binding = slices.Clone(r.lengthOf)
+		r.binding = slices.Clone(r.duals)
 		r.weighed, r.rating = bytes, rate
 	}
 }

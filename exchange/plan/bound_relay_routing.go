@@ -57,7 +57,11 @@ func (r *relaying) routing(paths map[int][]Path) *Routing {
 		made.Paths = append(made.Paths, of...)
 		for _, q := range of {
 			for k := 1; k < len(q.Pools); k++ {
-				load[q.Pools[k-1]*p+q.Pools[k]] += q.Bytes
+				link := q.Pools[k-1]*p + q.Pools[k]
+				load[link] += q.Bytes
+				if back := r.back(link); r.capacity[back] > 0 {
+					load[back] += r.answers[link] * q.Bytes
+				}
 			}
 			for _, relay := range q.Pools[1 : len(q.Pools)-1] {
 				through[relay] += q.Bytes

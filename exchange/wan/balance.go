@@ -21,27 +21,74 @@ const (
 // A course is a way from one pool to another that bytes may take.
 type course struct {
 	pools []int
-	links []int
+	uses  []use
 	bytes float64
 }
 
-// balanced returns r with less on links that need nearly as long as the fullest one, where others have room. The
-// routing of the bound says what the fullest links carry; of the others it only knows that they
-// need no longer, and is content with some that end at the same time. No link needs longer than before.
+// A use says how much of a link, or of the ports of a pool in between, a byte of a course takes: where it is among [scheduler.rates], and seconds. Of the link back the answers to the byte take some.
+type use struct {
+	at      int
+	seconds float64
+}
+
+// of returns how much a byte of c takes of what is at.
+func (c *course) of(at int) float64 {
+	for _, u := range c.uses {
+		if u.at == at {
+			return u.seconds
+		}
+	}
+	return 0
+}
+
+// rates returns those of all links, P×P, and then of the ports of each pool's hosts together, in and out, in bytes a second. Beside them it returns how long
+// these are busy, in seconds, with what the hosts have for others.
+func (s *scheduler) rates() (rates, load []float64) {
+	pools := len(s.pools)
+	rates = make([]float64, len(s.links)+2*pools)
+	for k := range s.links {
+		rates[k] = s.links[k].rate
+	}
+	load = make([]float64, len(rates))
+	for h, k := range s.net.Pool {
+		in, out := s.ports(k)
+		rates[in] += float64(s.net.Ingress[h])
+		rates[out] += float64(s.net.Egress[h])
+		for o := range s.net.Pool {
+			if o != h {
+				load[in] += float64(s.sizes.Of(o, h))
+				load[out] += float64(s.sizes.Of(h, o))
+			}
+		}
+	}
+	for k := len(s.links); k < len(rates); k++ {
+		rates[k] = max(rates[k], 1)
+		load[k] /= rates[k]
+	}
+	return rates, load
+}
+
+// ports returns where the ports of a pool are among rates.
+func (s *scheduler) ports(pool int) (in, out int) {
+	in = len(s.links) + 2*pool
+	return in, in + 1
+}
+
+// balanced returns r with less on links and ports that need nearly as long as the fullest one, where others have room. The
+// routing of the bound says what the fullest ones carry; of the others it only knows that they
+// need no longer, and is content with some that end at the same time. None needs longer than before.
 //
-// Each step moves bytes of one pair of pools from one way to another until the fullest link of the first, of those that the
+// Each step moves bytes of one pair of pools from one way to another until the fullest link or port of the first, of those that the
 // second does not use, is down to the fullest of the second: a step of cycle cancelling towards the lexicographic least.
 func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 	if r == nil || len(s.pools) > mostBalanced {
 		return r
 	}
-	all := s.coursesOf(r)
-	load := make([]float64, len(s.links)) // seconds
+	rates, load := s.rates()
+	all := s.coursesOf(r, rates)
 	for _, ways := range all {
-		for _, c := range ways {
-			for _, k := range c.links {
-				load[k] += c.bytes / s.links[k].rate
-			}
+		for i := range ways {
+			ways[i].add(load, ways[i].bytes)
 		}
 	}
 	level := calm * slices.Max(load)
@@ -49,7 +96,7 @@ func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 		moved := false
 		for _, ways := range all {
 			for i := range ways {
-				moved = s.relieve(ways, i, load, level) || moved
+				moved = relieve(ways, i, load, level) || moved
 			}
 		}
 		if !moved {
@@ -70,7 +117,7 @@ func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 
 // coursesOf returns the ways of each ordered pair of pools of r: those that r has, the link of the two, and
 // those by way of one other pool.
-func (s *scheduler) coursesOf(r *plan.Routing) (all [][]course) {
+func (s *scheduler) coursesOf(r *plan.Routing, rates []float64) (all [][]course) {
 	pools := len(s.pools)
 	at := make(map[[2]int]int)
 	add := func(way []int, bytes float64) {
@@ -80,7 +127,14 @@ func (s *scheduler) coursesOf(r *plan.Routing) (all [][]course) {
 			if s.links[link].rate <= 0 {
 				return
 			}
-			c.links = append(c.links, link)
+			c.uses = append(c.uses, use{link, 1 / rates[link]})
+			if back := s.back(link); s.links[link].answers > 0 {
+				c.uses = append(c.uses, use{back, s.links[link].answers / rates[back]})
+			}
+			if k < len(way)-1 {
+				in, out := s.ports(way[k])
+				c.uses = append(c.uses, use{in, 1 / rates[in]}, use{out, 1 / rates[out]})
+			}
 		}
 		key := [2]int{way[0], way[len(way)-1]}
 		i, ok := at[key]
@@ -110,15 +164,22 @@ func (s *scheduler) coursesOf(r *plan.Routing) (all [][]course) {
 // leastMoved is the least part of a way's bytes that is worth moving.
 const leastMoved = 1. / 256
 
+// add puts n bytes of c on what they use.
+func (c *course) add(load []float64, n float64) {
+	for _, u := range c.uses {
+		load[u.at] += n * u.seconds
+	}
+}
+
 // relieve moves bytes from ways[i] to the one of the others that takes most of them, and reports whether it did.
-func (s *scheduler) relieve(ways []course, i int, load []float64, level float64) bool {
+func relieve(ways []course, i int, load []float64, level float64) bool {
 	a := &ways[i]
 	best, most := -1, a.bytes*leastMoved
 	for j := range ways {
 		if j == i {
 			continue
 		}
-		if n := s.movable(a, &ways[j], load, level); n > most {
+		if n := movable(a, &ways[j], load, level); n > most {
 			best, most = j, n
 		}
 	}
@@ -128,30 +189,26 @@ func (s *scheduler) relieve(ways []course, i int, load []float64, level float64)
 	b := &ways[best]
 	a.bytes -= most
 	b.bytes += most
-	for _, k := range a.links {
-		load[k] -= most / s.links[k].rate
-	}
-	for _, k := range b.links {
-		load[k] += most / s.links[k].rate
-	}
+	a.add(load, -most)
+	b.add(load, most)
 	return true
 }
 
 // movable returns how many bytes of a may take b instead.
-func (s *scheduler) movable(a, b *course, load []float64, level float64) float64 {
-	full := -1 // a's fullest link that b does not use
-	for _, k := range a.links {
-		if !slices.Contains(b.links, k) && (full < 0 || load[k] > load[full]) {
-			full = k
+func movable(a, b *course, load []float64, level float64) float64 {
+	full, relief := -1, 0.0 // what is fullest of that of which a takes more, and how much more
+	for _, u := range a.uses {
+		if d := u.seconds - b.of(u.at); d > 0 && (full < 0 || load[u.at] > load[full]) {
+			full, relief = u.at, d
 		}
 	}
 	if full < 0 || load[full] <= level {
 		return 0
 	}
-	n := min(a.bytes, (load[full]-level)*s.links[full].rate)
-	for _, k := range b.links {
-		if !slices.Contains(a.links, k) {
-			n = min(n, (load[full]-load[k])/(1/s.links[full].rate+1/s.links[k].rate))
+	n := min(a.bytes, (load[full]-level)/relief)
+	for _, u := range b.uses {
+		if d := u.seconds - a.of(u.at); d > 0 {
+			n = min(n, (load[full]-load[u.at])/(relief+d))
 		}
 	}
 	return max(n, 0)

@@ -90,6 +90,9 @@ const (
 func (s *scheduler) holdsAll(from, to int) bool {
 	l := &s.links[from*len(s.pools)+to]
 	pairs := len(s.pools[from]) * len(s.pools[to])
+	if s.tight != nil && (s.tight[from] || s.tight[to]) {
+		return pairs <= mostPairs
+	}
 	most := l.rate
 	for _, h := range s.pools[from] {
 		most = min(most, float64(s.net.Egress[h]))

@@ -131,7 +131,7 @@ func TestBridges(t *testing.T) {
 		if s.opts.Transit = defaultTransit; bounds.Routing == nil {
 			continue
 		}
-		if _, ok := s.bridged(bounds, bounds.Routing); !ok {
+		if _, when := s.bridged(bounds, bounds.Routing); !when.fits || when.held {
 			continue
 		}
 		carried := make(map[[2]int]int64)

@@ -7,26 +7,43 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// bridged returns the streams of all blocks between pools over bridges by routing, and when the last byte comes by the estimate of
-// ends. ok is false where hosts would have to forward more than they may, or ports would hold up links.
-func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) (streams []stream, ok bool) {
+// An estimate is how long streams take if nothing that they need is ever idle, in seconds.
+type estimate struct {
+	links, ports float64 // what the fullest of them needs
+	way          float64 // the longest latency
+	fits         bool    // no host forwards more than it may
+	held         bool    // ports need longer than links, or would with relays
+	full         []bool  // per pool: some port of its hosts does
+}
+
+func (e estimate) seconds() float64 { return max(e.links, e.ports) + e.way }
+
+// clearer reports whether e is to be taken rather than o, which it has to be worth.
+func (e estimate) clearer(o estimate) bool {
+	return e.fits && (!o.fits || gain*e.seconds() < o.seconds())
+}
+
+// bridged returns the streams of all blocks between pools over bridges by routing, and how long they take.
+func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) ([]stream, estimate) {
 	straight := bounds.Direct.Bytes > 0 && (s.opts.Direct || bounds.Direct.Seconds <= gain*bounds.Relayed.Seconds)
-	streams = s.pour(routing, straight)
-	when, ok := s.estimate(streams)
+	streams := s.pour(routing, straight)
+	when := s.estimate(streams)
 	if straight || bounds.Direct.Bytes == 0 {
-		return streams, ok
+		return streams, when
 	}
 	// The longer way can cost more than relays gain.
 	direct := s.pour(routing, true)
-	if w, fits := s.estimate(direct); fits && (!ok || w <= gain*when) {
-		return direct, true
+	if w := s.estimate(direct); w.fits && !when.clearer(w) {
+		if when.held {
+			w.held, w.full = true, when.full
+		}
+		return direct, w
 	}
-	return streams, ok
+	return streams, when
 }
 
-// estimate returns when the last byte comes if no link is ever idle, in seconds, and whether forwarding
-// is within bounds.
-func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
+// estimate returns how long streams take, beside what stays in a pool.
+func (s *scheduler) estimate(streams []stream) (e estimate) {
 	n := len(s.net.Hosts)
 	load, through := make([]float64, len(s.links)), make([]int64, n)
 	out, in := make([]float64, n), make([]float64, n)
@@ -38,13 +55,13 @@ func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
 			}
 		}
 	}
-	var longest float64
 	for _, st := range streams {
 		way := 0.0
 		for k := 1; k < len(st.hosts); k++ {
 			a, b := st.hosts[k-1], st.hosts[k]
 			if link, ok := s.between(a, b); ok {
 				load[link] += float64(st.bytes)
+				load[s.back(link)] += s.links[link].answers * float64(st.bytes)
 			}
 			out[a] += float64(st.bytes)
 			in[b] += float64(st.bytes)
@@ -53,19 +70,23 @@ func (s *scheduler) estimate(streams []stream) (when float64, ok bool) {
 				through[b] += st.bytes
 			}
 		}
-		longest = max(longest, way)
+		e.way = max(e.way, way)
 	}
 	for k, bytes := range load {
-		if bytes > 0 {
-			when = max(when, bytes/s.links[k].rate)
+		if bytes > 0 && s.links[k].rate > 0 {
+			e.links = max(e.links, bytes/s.links[k].rate)
 		}
 	}
-	for h := range n {
-		if through[h] > s.opts.Transit || through[h] > 0 && max(out[h]/float64(s.net.Egress[h]), in[h]/float64(s.net.Ingress[h])) > when {
-			return when + longest, false
+	e.fits, e.full = true, make([]bool, len(s.pools))
+	for h, k := range s.net.Pool {
+		if through[h] > s.opts.Transit {
+			e.fits = false
 		}
+		port := max(out[h]/max(float64(s.net.Egress[h]), 1), in[h]/max(float64(s.net.Ingress[h]), 1))
+		e.ports, e.full[k] = max(e.ports, port), e.full[k] || port > e.links
 	}
-	return when + longest, true
+	e.held = e.ports > e.links
+	return e
 }
 
 // A step is one leg of a stream.

@@ -68,39 +68,114 @@ func alltoall(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.Alltoall
 	if opts.Transit == 0 {
 		opts.Transit = defaultTransit
 	}
-	if s := newScheduler(net, sizes, opts); bounds.Routing != nil {
-		streams, ok := s.bridged(bounds, s.balanced(bounds.Routing))
-		if !ok {
-			streams, ok = s.bridged(bounds, bounds.Routing)
+	s := newScheduler(net, sizes, opts)
+	streams, over, err := s.overBridges(bounds)
+	if err != nil {
+		return nil, err
+	}
+	if !over.fits || over.held {
+		turns, err := inTurns(net, sizes, bounds, opts)
+		if err != nil {
+			return nil, err
 		}
-		if ok {
-			s.streamed(p, streams)
+		if turns.estimated().clearer(over) {
+			p.Transfers = turns.transfers()
 			if err := s.addLocal(p, local); err != nil {
 				return nil, err
 			}
 			return p, p.Check()
 		}
 	}
-	s, err := laidOut(net, sizes, bounds, opts)
-	if err != nil {
-		return nil, err
-	}
-	if s.relays && bounds.Direct.Bytes > 0 {
-		// Whole blocks and the longer way can cost more than relays gain.
-		opts.Direct = true
-		straight, err := laidOut(net, sizes, bounds, opts)
-		if err != nil {
-			return nil, err
-		}
-		if straight.ends <= gain*s.ends {
-			s = straight
-		}
-	}
-	p.Transfers = s.transfers()
+	s.streamed(p, streams)
 	if err := s.addLocal(p, local); err != nil {
 		return nil, err
 	}
 	return p, p.Check()
+}
+
+// overBridges returns the streams of all blocks between pools over bridges, and how long they take.
+func (s *scheduler) overBridges(bounds *plan.AlltoallBounds) ([]stream, estimate, error) {
+	if bounds.Routing == nil {
+		return nil, estimate{fits: true}, nil
+	}
+	routing, err := s.routing(bounds)
+	if err != nil {
+		return nil, estimate{}, err
+	}
+	streams, when := s.bridged(bounds, s.balanced(routing))
+	if when.fits && !when.held {
+		return streams, when, nil
+	}
+	try := func(r *plan.Routing) {
+		if other, w := s.bridged(bounds, r); w.clearer(when) {
+			streams, when = other, w
+		}
+	}
+	try(routing)
+	s.tight = when.full // which may gain what handing blocks to mates costs
+	try(s.balanced(routing))
+	try(routing)
+	return streams, when, nil
+}
+
+const (
+	// answerShare is what the answers to data, and acknowledgements, take of the way back, as a share of the data's bytes: over QUIC 2.8 to 3.3 % (docs/design/lanes.md).
+	answerShare = 1. / 30
+	// slowBack is how many times as fast as its way back a link is for them to count: they then take a fifth of that. Where they take less there is nothing to gain (docs/design/planning.md).
+	slowBack = 6
+)
+
+// routing returns the routing to follow, which is that of bounds where answers do not count.
+func (s *scheduler) routing(bounds *plan.AlltoallBounds) (*plan.Routing, error) {
+	answers, count := make([]float64, len(s.links)), false
+	for k := range s.links {
+		answers[k] = s.links[k].answers
+		count = count || answers[k] > 0
+	}
+	if !count {
+		return bounds.Routing, nil
+	}
+	return s.net.AlltoallRouting(s.sizes, answers)
+}
+
+// back returns the link back.
+func (s *scheduler) back(link int) int { return link%len(s.pools)*len(s.pools) + link/len(s.pools) }
+
+// inTurns lets blocks take turns, each by itself, by way of relays where that pays.
+func inTurns(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.AlltoallBounds, opts Options) (*scheduler, error) {
+	s, err := laidOut(net, sizes, bounds, opts)
+	if err != nil || !s.relays || bounds.Direct.Bytes == 0 {
+		return s, err
+	}
+	// Whole blocks and the longer way can cost more than relays gain.
+	opts.Direct = true
+	straight, err := laidOut(net, sizes, bounds, opts)
+	if err != nil {
+		return nil, err
+	}
+	if s.estimated().clearer(straight.estimated()) {
+		return s, nil
+	}
+	return straight, nil
+}
+
+// estimated returns how long the legs take, after [scheduler.order].
+func (s *scheduler) estimated() estimate {
+	var streams []stream
+	for i := range s.legs {
+		if s.legs[i].after >= 0 {
+			continue
+		}
+		st := stream{block: s.legs[i].block, bytes: s.legs[i].bytes, hosts: []int{s.legs[i].src}}
+		for k := i; k >= 0; k = s.legs[k].next {
+			st.hosts = append(st.hosts, s.legs[k].dst)
+		}
+		streams = append(streams, st)
+	}
+	e := s.estimate(streams)
+	e.links = max(e.links, s.ends-e.way)
+	e.fits = true // a host is given more than it may only where there is no other way
+	return e
 }
 
 // laidOut gives the legs of all blocks their order.
@@ -124,6 +199,7 @@ type scheduler struct {
 	links []link // P×P, [from*P+to]
 	done  []int  // legs in the order of their estimated start
 
+	tight  []bool  // per pool: no host is to send or receive what is for a mate, see [scheduler.bridgesOf]; nil: none
 	relays bool    // some block takes more than one link
 	ends   float64 // seconds, when the last byte comes by the estimate of order.go
 }
@@ -145,6 +221,7 @@ type link struct {
 	rate    float64 // bytes/s
 	latency float64 // seconds, the longest of its pairs of hosts
 	flow    float64 // what one pair of hosts gets of it, in bytes/s
+	answers float64 // bytes that go back for each byte, as far as they count
 	lanes   int
 	own     []int   // legs of blocks that start at its first pool, in order
 	coming  starts  // legs of others, by when they come
@@ -175,6 +252,11 @@ func newScheduler(net *plan.Network, sizes plan.AlltoallSizes, opts Options) *sc
 			l.rate = float64(net.Pipe[net.Pool[a]*pools+net.Pool[b]])
 			l.latency = max(l.latency, net.Latency[a*n+b].Seconds())
 			l.flow = max(l.flow, float64(net.Ceiling[a*n+b]))
+		}
+	}
+	for k := range s.links {
+		if back := s.links[s.back(k)].rate; back > 0 && s.links[k].rate >= slowBack*back {
+			s.links[k].answers = answerShare
 		}
 	}
 	return s
