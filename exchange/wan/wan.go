@@ -68,6 +68,7 @@ func alltoall(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.Alltoall
 	if opts.Transit == 0 {
 		opts.Transit = defaultTransit
 	}
+	net = guessed(net, sizes, bounds)
 	s := newScheduler(net, sizes, opts)
 	streams, over, err := s.overBridges(bounds)
 	if err != nil {
@@ -125,14 +126,14 @@ const (
 	slowBack = 6
 )
 
-// routing returns the routing to follow, which is that of bounds where answers do not count.
+// routing returns the routing to follow, which is that of bounds where answers do not count and ports are what bounds believe.
 func (s *scheduler) routing(bounds *plan.AlltoallBounds) (*plan.Routing, error) {
 	answers, count := make([]float64, len(s.links)), false
 	for k := range s.links {
 		answers[k] = s.links[k].answers
 		count = count || answers[k] > 0
 	}
-	if !count {
+	if !count && !s.overloads(bounds.Routing) {
 		return bounds.Routing, nil
 	}
 	return s.net.AlltoallRouting(s.sizes, answers)
