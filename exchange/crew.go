@@ -36,6 +36,9 @@ func (x *run) lanesTo(p *peer) int {
 			p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, p.path.Flows, most)
 		}
 	}
+	// In an alltoall with relays all links have as much to do as they can carry, and one whose answers wait for a slow one's queue is behind from the start. In an allgather the
+	// slow one decides, and is to be full first of all; so it is in an alltoall of two sites, which mostly have as many bytes for each other.
+	p.path.yields = x.part.Collective == plan.Alltoall && p.path.hinders() && x.part.busyBack(x.eng.cfg.Site, p.name, p.path)
 	n := p.path.Lanes()
 	if x.eng.cfg.Lanes != nil {
 		n = min(max(x.eng.cfg.Lanes(p.name), 1), maxLane)

@@ -105,7 +105,7 @@ func TestWeighTellsHowManyPairsShareALink(t *testing.T) {
 	}
 }
 
-// Of a slow link and a fast way back only the slow one is full if both have the same bytes to carry; where what comes back takes about as long both are.
+// Of a slow link and a fast way back the slow one is full first of all if both have the same bytes to carry, and makes way where what comes back takes as long.
 func TestBusyBack(t *testing.T) {
 	path := Path{RTT: 10 * time.Millisecond, Rate: 100_000, Back: 400_000}
 	for _, tt := range []struct {

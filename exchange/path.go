@@ -35,6 +35,8 @@ type Path struct {
 	Flows int
 	// spaced says that what goes here does so at a [spacing].
 	spaced bool
+	// yields says that answers to what comes the other way, which is faster, are not to wait behind what goes here, see [run.lanesTo].
+	yields bool
 	// Packet is how many bytes of a stream one packet carries, 0 if that is not known.
 	Packet int
 }
@@ -144,6 +146,11 @@ func (p Path) answersLate() bool {
 	return p.Back > 0 && p.capacity() >= slowBack*p.Back && p.Loss < lateLoss
 }
 
+// hinders reports whether the path is so much slower than back that what comes there waits for answers behind what the least windows hold here, and for long.
+func (p Path) hinders() bool {
+	return p.known() && p.Back >= yieldingBack*p.capacity() && p.capacity().Time(int64(max(p.Flows, 1))*leastSlices*leastSlice) >= longTrips*p.RTT
+}
+
 // crowdedTrip is the part of a round trip that the least windows must fill for it. Of a fifth, a whole one and four, drawn grids took 0.4 to 1 % longer with the second and 1 to 3 % with the third (docs/design/lanes.md).
 const crowdedTrip = 4
 
@@ -152,6 +159,12 @@ const crowdedTrip = 4
 func (p Path) crowded() bool {
 	return p.known() && !p.held() && p.Flows > 1 && p.capacity().Time(int64(p.Flows)*leastSlices*leastSlice) >= p.RTT/crowdedTrip
 }
+
+// yieldingBack is how many times as fast the way back is at least. With twice, alltoalls of three and four sites on sixty grids took 0.3 to 2 % longer, with four times no longer (docs/design/lanes.md).
+const yieldingBack = 4
+
+// longTrips is how many round trips make an answer late enough for that. Where the way back is twice as fast and round trips last 40 to 190 ms nothing is gained, and slices of a packet cost more answers.
+const longTrips = 4
 
 // lateLoss is the share of lost packets from which on answers are late because of repairs.
 const lateLoss = 1. / 500

@@ -39,7 +39,7 @@ func TestPressed(t *testing.T) {
 			m.open(nil, true, time.Unix(0, 0))
 		}
 		if tc.window {
-			m.win = &tap{window: &window{rate: 2 * netmap.Mbps, small: leastSlice}} // takes 40 ms for the least window
+			m.win = &tap{window: &window{rate: 2 * netmap.Mbps, small: leastSlice, floor: leastSlices}} // takes 40 ms for the least window
 		}
 		now := time.Unix(0, 0)
 		m.wrote(1<<20, now)

@@ -121,7 +121,7 @@ func (w *window) fit() {
 	for _, t := range w.taps {
 		w.slice, w.step, w.part, w.queue = max(w.slice, t.slice), max(w.step, t.step), max(w.part, t.part), min(w.queue, t.queue)
 	}
-	w.limit = max(w.limit, leastSlices*w.slice)
+	w.limit = max(w.limit, w.floor*w.slice)
 }
 
 // serve is window.serve for this run's part.

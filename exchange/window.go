@@ -24,6 +24,8 @@ const (
 	// leastSlices is what a window holds at least. Of eight flows that begin together it is 64
 	// packets, which is what a slow link's queue has room for.
 	leastSlices = 4
+	// yieldQueue is the queue that all flows aim at together where answers to what comes the other way wait behind it.
+	yieldQueue = 50 * time.Millisecond
 	// sliceParts is into how many slices the first window is cut at least, and laneParts how many each
 	// lane's part of it: so many answers come in a round trip, and what the lanes are writing does not
 	// fill the window.
@@ -77,7 +79,8 @@ type window struct {
 	ref      time.Duration // times by two clocks are counted from this one, which was the first
 
 	slice     int64
-	limit     int64              // bytes, at least leastSlices slices
+	limit     int64 // bytes, at least floor slices
+	floor     int64
 	queue     int64              // bytes: leastQueue, or less where many share a queue
 	step      int64              // bytes after which the peer is to answer, beside the ends of chunks
 	sent, got int64              // bytes of chunks: written, and answered or given up
@@ -107,9 +110,13 @@ func newWindow(p Path, lanes, chunk int) *window {
 	if p.Packet >= minPacket {
 		w.small = 2 * int64(min(p.Packet, maxPacket))
 	}
+	w.floor = leastSlices
+	if p.yields {
+		w.small, w.floor = w.small/2, 1
+	}
 	share := w.serve(lanes, p, chunk)
 	w.limit = max(share, w.loop(p, lanes, share)) + w.slice
-	w.limit = max(w.limit, leastSlices*w.slice)
+	w.limit = max(w.limit, w.floor*w.slice)
 	if p.spaced {
 		// What comes between two answers, and the slice that waits for its turn, are under way as well, and there is no queue for windows to go by.
 		w.limit = max(w.limit, share+w.step+2*w.slice)
@@ -118,6 +125,9 @@ func newWindow(p Path, lanes, chunk int) *window {
 	w.queue = leastQueue
 	if !p.held() {
 		w.queue = min(leastQueue, linkQueue/int64(max(p.Flows, 1)))
+	}
+	if p.yields {
+		w.queue = min(w.queue, int64(float64(w.rate)*yieldQueue.Seconds())/int64(max(p.Flows, 1)))
 	}
 	w.base = p.RTT + p.Rate.Time(w.slice)
 	return w
@@ -230,7 +240,7 @@ func (w *window) burst() time.Duration {
 	if w.rate <= 0 {
 		return 0
 	}
-	return w.rate.Time(leastSlices * w.small)
+	return w.rate.Time(w.floor * w.small)
 }
 
 // adjust ends a round.
@@ -241,7 +251,7 @@ func (w *window) adjust() {
 	w.tight = w.pressed && queued >= some/4
 	switch {
 	case queued > some:
-		w.limit = max(leastSlices*w.slice, w.limit-(queued-some/2)/2)
+		w.limit = max(w.floor*w.slice, w.limit-(queued-some/2)/2)
 	case !w.pressed || w.limit > maxWindow:
 	case queued < some/4:
 		w.limit += w.limit / 2 // alone, or newly so

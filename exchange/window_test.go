@@ -191,7 +191,7 @@ func TestWindowLoop(t *testing.T) {
 		p := held
 		tt.path(&p)
 		w := newWindow(p, 1, 1<<20)
-		want := max(int64(p.share(1))+w.slice, leastSlices*w.slice, int64(flow*tt.want.Seconds())+w.slice)
+		want := max(int64(p.share(1))+w.slice, w.floor*w.slice, int64(flow*tt.want.Seconds())+w.slice)
 		if d := w.limit - want; d < -1 || d > 1 {
 			t.Errorf("%s: a window of %d bytes, want %d", tt.name, w.limit, want)
 		}
@@ -211,6 +211,37 @@ func TestWindowSpaced(t *testing.T) {
 		if w.slice != plain.slice || w.step != plain.step || w.queue != plain.queue {
 			t.Errorf("%v: slices, answers or queue differ from those without a spacing", rtt)
 		}
+	}
+}
+
+// TestWindowYields: where answers to what comes the other way wait behind what goes here, windows of many pairs together hold a short queue: they go down to a packet each.
+func TestWindowYields(t *testing.T) {
+	const rate, flows = 125_000, 15
+	p := Path{RTT: 10 * time.Millisecond, Rate: rate, Back: 10 * rate, Flows: flows}
+	if !p.hinders() || p.answersLate() {
+		t.Fatalf("a path that is ten times as fast the other way: hinders %t, answers late %t", p.hinders(), p.answersLate())
+	}
+	for _, yields := range []bool{false, true} {
+		p.yields = yields
+		w := newWindow(p, 1, 4096)
+		w.answered(0, 5*time.Millisecond, 5*time.Millisecond)
+		for range 50 {
+			for w.room(w.slice) {
+				w.wrote(w.slice)
+			}
+			late := netmap.BytesPerSec(rate).Time(flows * w.limit) // of them all
+			w.answered(w.sent-w.got, 5*time.Millisecond+late, 5*time.Millisecond+late)
+		}
+		all := netmap.BytesPerSec(rate).Time(flows * w.limit)
+		if yields && all > 200*time.Millisecond || !yields && all < time.Second {
+			t.Errorf("yields %t: %d windows of %d bytes take the link %v", yields, flows, w.limit, all)
+		}
+	}
+	if p := (Path{RTT: 10 * time.Millisecond, Rate: rate, Back: 3 * rate, Flows: flows}); p.hinders() {
+		t.Error("a path that is three times as fast the other way hinders it")
+	}
+	if p := (Path{RTT: 400 * time.Millisecond, Rate: rate, Back: 10 * rate, Flows: flows}); p.hinders() {
+		t.Error("a path with a long round trip hinders the other way")
 	}
 }
 

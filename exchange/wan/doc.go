@@ -18,7 +18,8 @@
 // end together. Links that are nearly as full as the fullest one are relieved, where others have room: what they lose
 // to chance is then not felt at the end.
 //
-//	balance.go  which links are relieved
+//	lone.go     what hosts may relay whose ports nobody knows
+//	balance.go  which links and ports are relieved
 //	bridges.go  which pairs of hosts carry a link
 //	pour.go     which piece of which block takes which path and bridge
 //	stream.go   what that comes to, and the transfers
@@ -27,7 +28,7 @@
 //
 // # Turns
 //
-// Where hosts would forward more than they may, or their ports would hold up the links, each block goes by itself, and
+// Where hosts would forward more than they may, or their ports would hold up the links for longer, each block goes by itself, and
 // blocks take turns on a link:
 //
 //	route.go  which block takes which path, and over which hosts of the pools on its way
