@@ -81,8 +81,8 @@ func (n *Network) alltoallBounds(sizes AlltoallSizes) (*AlltoallBounds, error) {
 }
 
 // AlltoallRouting divides the bytes between pools so that they take the least time where the answers to what crosses a link cross the link back: answers are
-// P×P, [from*P+to], bytes that go from to back to from for each byte. Over a link that is far faster than its way back they are much of what that carries. Where all are 0 it is the
-// routing of [Network.AlltoallBounds]. It is nil where nothing moves between pools. Latency is left out. It returns [ErrUnreachable], wrapped, where bytes cannot get to where they
+// P×P, [from*P+to], bytes that go from to back to from for each byte. Over a link that is far faster than its way back they are much of what that carries. Where all are 0 it takes no
+// longer than that of [Network.AlltoallBounds]. It is nil where nothing moves between pools. Latency is left out. It returns [ErrUnreachable], wrapped, where bytes cannot get to where they
 // must, and an error where answers are no P×P shares.
 func (n *Network) AlltoallRouting(sizes AlltoallSizes, answers []float64) (*Routing, error) {
 	if p := n.Pools(); len(answers) != p*p {

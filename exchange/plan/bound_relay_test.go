@@ -50,7 +50,7 @@ func randomMatrix(rng *rand.Rand, n int) AlltoallSizes {
 }
 
 // least is what no routing can be under if it is right, and what r says of itself.
-func checkRouting(n *Network, sizes AlltoallSizes, r *Routing) error {
+func checkRouting(n *Network, sizes AlltoallSizes, answers []float64, r *Routing) error {
 	pools := n.Pools()
 	want, load, through := make([]float64, pools*pools), make([]float64, pools*pools), make([]float64, pools)
 	own := [2][]float64{make([]float64, pools), make([]float64, pools)}
@@ -80,7 +80,11 @@ func checkRouting(n *Network, sizes AlltoallSizes, r *Routing) error {
 			}
 			seen[at] = true
 			if k > 0 {
-				load[p.Pools[k-1]*pools+at] += p.Bytes
+				link, back := p.Pools[k-1]*pools+at, at*pools+p.Pools[k-1]
+				load[link] += p.Bytes
+				if answers != nil && n.Pipe[back] > 0 {
+					load[back] += answers[link] * p.Bytes
+				}
 			}
 			if k > 0 && k < len(p.Pools)-1 {
 				through[at] += p.Bytes
@@ -140,7 +144,7 @@ func TestAlltoallBoundsMeet(t *testing.T) {
 		if b.Routing == nil {
 			continue
 		}
-		if err := checkRouting(n, sizes, b.Routing); err != nil {
+		if err := checkRouting(n, sizes, nil, b.Routing); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		ports, _, _ := n.portBound(sizes)
@@ -164,6 +168,79 @@ func TestAlltoallBoundsMeet(t *testing.T) {
 	t.Logf("unreachable %d, only by relays %d, relays gain %d, above every cut %d, direct is best %d; widest gap %.2g", unreachable, undirect, relays, beyond, equal, worst)
 	if unreachable == 0 || undirect == 0 || relays == 0 || beyond == 0 || equal == 0 {
 		t.Error("the test does not reach all cases")
+	}
+}
+
+// TestAlltoallRouting: a routing whose answers cross the links back takes no less than the lengths of links prove, with these answers, and hardly more; without any it is as good as that of the bound.
+func TestAlltoallRouting(t *testing.T) {
+	count, dearer := 0, 0
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 62))
+		n := randomGrid(rng, 2+rng.IntN(6), 3, rng.IntN(3) == 0)
+		sizes := randomMatrix(rng, len(n.Hosts))
+		pools := n.Pools()
+		none, answers := make([]float64, pools*pools), make([]float64, pools*pools)
+		for link := range answers {
+			if rng.IntN(2) == 0 {
+				answers[link] = rng.Float64() / 5
+			}
+		}
+		b, err := n.AlltoallBounds(sizes)
+		r, e := n.AlltoallRouting(sizes, answers)
+		if (err == nil) != (e == nil) || errors.Is(err, ErrUnreachable) != errors.Is(e, ErrUnreachable) {
+			t.Fatalf("seed %d: bounds %v, routing %v", seed, err, e)
+		}
+		if err != nil {
+			continue
+		}
+		if (b.Routing == nil) != (r == nil) {
+			t.Fatalf("seed %d: routings %v and %v", seed, b.Routing, r)
+		}
+		if r == nil {
+			continue
+		}
+		count++
+		if err := checkRouting(n, sizes, answers, r); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		plain, err := n.AlltoallRouting(sizes, none)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		// That of the bound goes no further than what one host's port takes in any case.
+		if took := max(plain.Seconds, b.Cut.Seconds); math.Abs(took-b.Relayed.Seconds) > 1e-4*took || plain.Seconds > b.Routing.Seconds*(1+1e-4) {
+			t.Errorf("seed %d: %v s without answers, %v for the bound %v", seed, plain.Seconds, b.Routing.Seconds, b.Relayed)
+		}
+		// The certificate, anew.
+		_, between, _ := n.portBound(sizes)
+		program := n.relaying(sizes, between)
+		program.answers = answers
+		program.solve(0)
+		if proved := program.bestLower; r.Seconds < proved*(1-1e-9) || r.Seconds > proved*(1+1e-4) {
+			t.Errorf("seed %d: %d pools: the routing takes %.9g s, proved are %.9g s", seed, pools, r.Seconds, proved)
+		}
+		// That of the bound, with the answers to it.
+		old := n.relaying(sizes, between)
+		old.answers = answers
+		old.initial()
+		of := make(map[int][]Path)
+		for _, p := range b.Routing.Paths {
+			of[p.Pools[0]*pools+p.Pools[len(p.Pools)-1]] = append(of[p.Pools[0]*pools+p.Pools[len(p.Pools)-1]], p)
+		}
+		if was := old.routing(of).Seconds; was < r.Seconds*(1-1e-4) {
+			t.Errorf("seed %d: the routing of the bound takes %v s with its answers, and this one %v", seed, was, r.Seconds)
+		} else if was > 1.02*r.Seconds {
+			dearer++
+		}
+	}
+	if count < 100 || dearer < 20 {
+		t.Errorf("%d routings, of which %d gain something: the test does not reach them", count, dearer)
+	}
+	n := paperGrid()
+	for _, wrong := range [][]float64{nil, make([]float64, 4), {0, 0, 0, 0, -1, 0, 0, 0, 0}, {0, 0, 1, 0, 0, 0, 0, 0, 0}, {math.NaN(), 0, 0, 0, 0, 0, 0, 0, 0}} {
+		if _, err := n.AlltoallRouting(AlltoallSizes{Uniform: 1}, wrong); err == nil {
+			t.Errorf("answers %v pass", wrong)
+		}
 	}
 }
 
@@ -222,7 +299,7 @@ func TestAlltoallBoundsMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkRouting(n, sizes, b.Routing); err != nil {
+	if err := checkRouting(n, sizes, nil, b.Routing); err != nil {
 		t.Error(err)
 	}
 	if b.Relayed.Seconds < b.Cut.Seconds || b.Relayed.Seconds > b.Direct.Seconds || b.Cut.Seconds == 0 {
