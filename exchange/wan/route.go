@@ -14,7 +14,7 @@ func (s *scheduler) route(bounds *plan.AlltoallBounds) error {
 	if bounds.Routing == nil {
 		return nil
 	}
-	straight := bounds.Direct.Bytes > 0 && (s.opts.Direct || bounds.Direct.Seconds <= gain*bounds.Relayed.Seconds)
+	straight := s.straight(bounds)
 	relays := newRelays(s)
 	paths := bounds.Routing.Paths
 	for len(paths) > 0 {

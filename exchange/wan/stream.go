@@ -18,14 +18,19 @@ type estimate struct {
 
 func (e estimate) seconds() float64 { return max(e.links, e.ports) + e.way }
 
-// clearer reports whether e is to be taken rather than o, which it has to be worth.
+// clearer reports whether e is so much shorter than o, which is simpler, that it is to be taken instead.
 func (e estimate) clearer(o estimate) bool {
 	return e.fits && (!o.fits || gain*e.seconds() < o.seconds())
 }
 
+// straight reports whether every block is to take the link of its own two pools.
+func (s *scheduler) straight(bounds *plan.AlltoallBounds) bool {
+	return bounds.Direct.Bytes > 0 && (s.opts.Direct || bounds.Direct.Seconds <= gain*bounds.Relayed.Seconds)
+}
+
 // bridged returns the streams of all blocks between pools over bridges by routing, and how long they take.
 func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) ([]stream, estimate) {
-	straight := bounds.Direct.Bytes > 0 && (s.opts.Direct || bounds.Direct.Seconds <= gain*bounds.Relayed.Seconds)
+	straight := s.straight(bounds)
 	streams := s.pour(routing, straight)
 	when := s.estimate(streams)
 	if straight || bounds.Direct.Bytes == 0 {

@@ -133,7 +133,7 @@ func (s *scheduler) routing(bounds *plan.AlltoallBounds) (*plan.Routing, error) 
 		answers[k] = s.links[k].answers
 		count = count || answers[k] > 0
 	}
-	if !count && !s.overloads(bounds.Routing) {
+	if s.straight(bounds) || !count && !s.overloads(bounds.Routing) {
 		return bounds.Routing, nil
 	}
 	return s.net.AlltoallRouting(s.sizes, answers)
