@@ -126,6 +126,7 @@ func (a *pacers) joinPeer(host string, p Path, lanes int) *pacer {
 	s := a.enter(paced{name: host, host: true}, p, rate)
 	s.target = max(netmap.BytesPerSec(s.believed).Time(peerQueue), p.RTT/16, 2*time.Millisecond)
 	s.drain, s.own = peerDrain*s.base, p.Loss <= leastLoss
+	s.unsure = s.unsure || p.Link > 0 && s.at.IsZero() // ports held who looked for what the link carries
 	return s
 }
 

@@ -108,6 +108,30 @@ func TestPeerPacerFollowsLink(t *testing.T) {
 	}
 }
 
+// TestPeerPacerBeyondPorts: where ports held who looked for what a link carries, a peer's pacer that meets no queue goes far beyond its part of that within a second and a half, and no further
+// than the link.
+func TestPeerPacerBeyondPorts(t *testing.T) {
+	const slice, believed = 2500, 160e3
+	reach := func(ports bool, link float64) float64 {
+		var all pacers
+		p := Path{RTT: 100 * time.Millisecond, Rate: believed, Capacity: 8 * believed, Flows: 8}
+		if ports {
+			p.Link = p.Capacity
+		}
+		s := all.joinPeer("there", p, 1)
+		throughQueueFor(1500*time.Millisecond, s, slice, link, 0, rand.New(rand.NewPCG(1, 3)))
+		return s.rate / believed
+	}
+	known, ports := reach(false, 100*believed), reach(true, 100*believed)
+	t.Logf("%.2f times its part, %.2f where ports held who looked", known, ports)
+	if known > 1.7 || ports < 2.5 {
+		t.Errorf("%.2f times its part, %.2f where ports held who looked: want at most 1.7, and at least 2.5", known, ports)
+	}
+	if r := reach(true, believed); r < 0.8 || r > 1.2 {
+		t.Errorf("%.2f times what the link carries", r)
+	}
+}
+
 // throughQueue sends slices of so many bytes at s's pace for 20 s through a queue that rate bytes a second leave. It returns the share of the
 // rate that the last 10 s used, and the longest queue in bytes. Answers take back longer than the pacer's round trip; of every twentieth
 // slice, by rng, a loss is repaired; nil: of none.

@@ -105,7 +105,11 @@ func believed(file *gridfile.Grid) (*netmap.Snapshot, error) {
 		for j := range n {
 			e := snap.Estimate(i, j)
 			if a, b := port[snap.Host(i).Site], port[snap.Host(j).Site]; i != j && a > 0 && b > 0 {
+				link := max(e.Bandwidth, e.Capacity)
 				e.Bandwidth, e.Capacity = min(e.Bandwidth, a, b), min(e.Capacity, a, b)
+				if e.Has(netmap.FieldCapacity) && e.Capacity < link { // so agents put it where ports hold who looks for more
+					e.Carried, e.Known = e.Capacity, e.Known|netmap.FieldCarried
+				}
 			}
 			if i != j {
 				e.Latency = (e.Latency + snap.Estimate(j, i).Latency) / 2
@@ -137,7 +141,7 @@ func truePaths(snap *netmap.Snapshot) func(from, to string) exchange.Path {
 	return func(from, to string) exchange.Path {
 		e := snap.Estimate(index[from], index[to])
 		e.Lanes, e.Known = 0, e.Known&^netmap.FieldLanes
-		e.Bandwidth, e.Capacity = e.Bandwidth*payload, e.Capacity*payload
+		e.Bandwidth, e.Capacity, e.Carried = e.Bandwidth*payload, e.Capacity*payload, e.Carried*payload
 		p := agent.PathOf(e)
 		if p.RTT > 0 {
 			back := snap.Estimate(index[to], index[from])
