@@ -112,7 +112,7 @@ func (p Path) Lanes() int {
 	case p.Knee > 0 && p.Flows > 1 && ratio >= several:
 		// Searches of one pair find four lanes on one day and six on another where four get 95 %. Of five pairs that made one lane each or two, and these
 		// stood in the queue of a slow link with two packets each and sent half of it twice.
-		want = max(want, min(float64(p.Knee), several*ratio))
+		want = min(float64(p.Knee), several*ratio)
 	case p.Knee > 0:
 		want = float64(p.Knee)
 	}

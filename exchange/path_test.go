@@ -31,6 +31,7 @@ func TestLanesOfPath(t *testing.T) {
 		{"a knee of flows that chance has spared", Path{RTT: trip, Rate: 1.63 * mbps, Capacity: 19.1 * mbps, Loss: 0.01, Knee: 13}, 16},
 		{"a knee of chance", Path{RTT: trip, Rate: 1 * mbps, Capacity: 3.9 * mbps, Knee: 6}, 6},
 		{"a knee of chance of five pairs, which fill the path with a lane each", Path{RTT: trip, Rate: 1 * mbps, Capacity: 3.9 * mbps, Knee: 6, Flows: 5}, 1},
+		{"a small knee of three pairs", Path{RTT: trip, Rate: 1 * mbps, Capacity: 12 * mbps, Knee: 6, Flows: 3}, 2},
 		{"a knee of chance of three pairs", Path{RTT: trip, Rate: 1 * mbps, Capacity: 3.9 * mbps, Knee: 6, Flows: 3}, 2},
 		{"a measured knee of five pairs", Path{RTT: trip, Rate: 1.63 * mbps, Capacity: 19.1 * mbps, Knee: 13, Flows: 5}, 3},
 		{"a Gbit/s, though one flow gets it", Path{RTT: trip, Rate: 950 * mbps}, 4},

@@ -86,7 +86,8 @@ const (
 // holdsAll reports whether the link between two pools holds what bridges of all pairs of their hosts have under way at least, without a queue. Then every
 // pair has one: blocks go straight from origin to destination, and take nothing of the ports of others. Over links that are faster than these
 // that is what counts: between 5 and 5 hosts of 100 Mbit/s, with 300 Mbit/s and a round trip of 30 ms between them, an alltoall took a quarter longer over 5 bridges.
-// Not where the network holds each flow: there a block that is larger than others needs several.
+// Not where the network holds each flow: there a block that is larger than others needs several. Nor does it ask what the link holds where a pool is tight: what hosts hand to mates their ports
+// have no room for.
 func (s *scheduler) holdsAll(from, to int) bool {
 	l := &s.links[from*len(s.pools)+to]
 	pairs := len(s.pools[from]) * len(s.pools[to])
