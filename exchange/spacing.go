@@ -13,8 +13,6 @@ const (
 	// spacingShare is the same of what goes at a spacing: believed capacities are of payload, mostly, and a link on which now and then somebody has nothing to send is full
 	// only if the others send more than their part. What is too much stands in its queue, and windows see to that.
 	spacingShare = 1.05
-	// answerShare is what answers to data, and acknowledgements, take of the way back, as a share of the data's bytes.
-	answerShare = 1. / 30
 	// mostSpacing bounds what a slice waits.
 	mostSpacing = time.Second
 	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed.
@@ -122,7 +120,7 @@ func (x *run) spacingTo(p *peer) spacing {
 	if x.part.Collective == plan.Alltoall && p.path.Back >= slowBack*p.path.capacity() && x.part.busyBack(site, p.name, p.path) {
 		// In an alltoall with relays all links have as much to do as they can carry, and over a far slower way back answers are much of what crosses it. In an
 		// allgather the slow link decides, and so it does in an alltoall of two sites, which mostly have as many bytes for each other.
-		answers = answerShare
+		answers = plan.AnswerShare
 	}
 	return spacing{answers: answers, rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }

@@ -80,6 +80,9 @@ func (n *Network) alltoallBounds(sizes AlltoallSizes) (*AlltoallBounds, error) {
 	return b, nil
 }
 
+// AnswerShare is what the answers to data, and acknowledgements, take of the way back, as a share of the data's bytes: over QUIC 2.8 to 3.3 % (docs/design/lanes.md).
+const AnswerShare = 1. / 30
+
 // AlltoallRouting divides the bytes between pools so that they take the least time where the answers to what crosses a link cross the link back: answers are
 // P×P, [from*P+to], bytes that go from to back to from for each byte. Over a link that is far faster than its way back they are much of what that carries. Where all are 0 it takes no
 // longer than that of [Network.AlltoallBounds]. It is nil where nothing moves between pools. Latency is left out. It returns [ErrUnreachable], wrapped, where bytes cannot get to where they

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPortsOfRelays: where the ports of a site's hosts are what bounds how much it may relay, as much is relayed as goes through them. Plans that needed a little longer
-// of a port than of the fullest link were thrown away once, and with them all relays: of a grid on which these gain a factor of 18 the alltoall took 18 times the bound.
+// of a port than of the fullest link were thrown away once, and with them all relays.
 func TestPortsOfRelays(t *testing.T) {
 	var ratios []float64
 	held, gained := 0, 0.0

@@ -74,20 +74,19 @@ func alltoall(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.Alltoall
 	if err != nil {
 		return nil, err
 	}
+	byTurns := false
 	if !over.fits || over.held {
 		turns, err := inTurns(net, sizes, bounds, opts)
 		if err != nil {
 			return nil, err
 		}
-		if turns.estimated().clearer(over) {
+		if byTurns = turns.estimated().clearer(over); byTurns {
 			p.Transfers = turns.transfers()
-			if err := s.addLocal(p, local); err != nil {
-				return nil, err
-			}
-			return p, p.Check()
 		}
 	}
-	s.streamed(p, streams)
+	if !byTurns {
+		s.streamed(p, streams)
+	}
 	if err := s.addLocal(p, local); err != nil {
 		return nil, err
 	}
@@ -119,12 +118,8 @@ func (s *scheduler) overBridges(bounds *plan.AlltoallBounds) ([]stream, estimate
 	return streams, when, nil
 }
 
-const (
-	// answerShare is what the answers to data, and acknowledgements, take of the way back, as a share of the data's bytes: over QUIC 2.8 to 3.3 % (docs/design/lanes.md).
-	answerShare = 1. / 30
-	// slowBack is how many times as fast as its way back a link is for them to count: they then take a fifth of that. Where they take less there is nothing to gain (docs/design/planning.md).
-	slowBack = 6
-)
+// slowBack is how many times as fast as its way back a link is for the answers to what crosses it to count: they then take a fifth of that. Where they take less there is nothing to gain (docs/design/planning.md).
+const slowBack = 6
 
 // routing returns the routing to follow, which is that of bounds where answers do not count and ports are what bounds believe.
 func (s *scheduler) routing(bounds *plan.AlltoallBounds) (*plan.Routing, error) {
@@ -200,7 +195,7 @@ type scheduler struct {
 	links []link // P×P, [from*P+to]
 	done  []int  // legs in the order of their estimated start
 
-	tight  []bool  // per pool: no host is to send or receive what is for a mate, see [scheduler.bridgesOf]; nil: none
+	tight  []bool  // per pool: no host is to send or receive what is for a mate, see [scheduler.holdsAll]; nil: none
 	relays bool    // some block takes more than one link
 	ends   float64 // seconds, when the last byte comes by the estimate of order.go
 }
@@ -257,7 +252,7 @@ func newScheduler(net *plan.Network, sizes plan.AlltoallSizes, opts Options) *sc
 	}
 	for k := range s.links {
 		if back := s.links[s.back(k)].rate; back > 0 && s.links[k].rate >= slowBack*back {
-			s.links[k].answers = answerShare
+			s.links[k].answers = plan.AnswerShare
 		}
 	}
 	return s
