@@ -53,9 +53,9 @@ const (
 // A laneChoice says over what the data to one host go, and why.
 type laneChoice struct {
 	kind       string // LaneQUIC or LaneTCP
-	congestion string // of TCP; empty is the system's
+	congestion string // of TCP, also of one to be tried; empty is the system's
 	why        string
-	try        bool // TCP would be chosen if it were known to get through
+	try        bool // TCP is chosen once it is known to get through
 }
 
 // A way is what is known of the way to a host when a lane is chosen.
@@ -164,7 +164,25 @@ func (r *laneRate) seen(rate netmap.BytesPerSec) {
 }
 
 // chooseLane is the choice for one host. bbr says that the kernel offers lossless, l is what is remembered of the link to its site.
+//
+// TCP that suits a way may not get through, and a firewall that drops it would let exchanges wait. So between sites, and to a host to which it has failed, it is tried
+// beside them first ([Agent.tryTCP]), unless the operator has chosen it or nothing else is left.
 func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now time.Time) laneChoice {
+	c := suits(mode, bbr, w, h, l, now)
+	if c.kind == LaneQUIC || mode == LaneTCP || w.tunnel || h.quic.down(now) {
+		return c
+	}
+	switch unknown := !h.near && !l.through; {
+	case unknown && l.tries.down(now):
+		return laneChoice{kind: LaneQUIC, why: "TCP does not get through: " + l.tries.err}
+	case unknown || h.tcp.err != "":
+		return laneChoice{kind: LaneQUIC, congestion: c.congestion, why: "TCP is tried first", try: true}
+	}
+	return c
+}
+
+// suits is the choice among what gets through, as far as failures have told.
+func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now time.Time) laneChoice {
 	quic := func(why string, args ...any) laneChoice {
 		return laneChoice{kind: LaneQUIC, why: fmt.Sprintf(why, args...)}
 	}
@@ -195,12 +213,6 @@ func chooseLane(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, no
 		return quic("round trip not measured")
 	case h.fast && slower:
 		return quic("measured %.3g Mbit/s, TCP %.3g", q.rate.Mbps(), t.rate.Mbps())
-	case h.fast && !l.through && l.tries.down(now):
-		return quic("TCP does not get through: %s", l.tries.err)
-	case h.fast && !l.through:
-		c := quic("TCP is tried first")
-		c.try = true
-		return c
 	case h.fast:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("cheaper, and one flow gets much of the link of %.3g Mbit/s", w.all.Mbps())}
 	case !w.heldByLoss():

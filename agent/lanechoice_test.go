@@ -19,7 +19,7 @@ import (
 // TestChooseLane goes through the reasons, in the order in which they count.
 func TestChooseLane(t *testing.T) {
 	now := time.Now()
-	failed := laneRecord{err: "refused", retry: now.Add(time.Second)}
+	failed, refused := laneRecord{err: "refused", retry: now.Add(time.Second)}, laneRecord{err: "refused", retry: now}
 	slow, fast := laneRate{rate: 1 * netmap.Mbps, samples: 3}, laneRate{rate: 3 * netmap.Mbps, samples: 3}
 	near, far := way{listens: true, rtt: time.Millisecond}, way{listens: true, rtt: 100 * time.Millisecond}
 	lossy := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps} // as the loss lets it
@@ -44,7 +44,10 @@ func TestChooseLane(t *testing.T) {
 		{"near, and nobody listens", LaneAuto, false, way{rtt: time.Millisecond}, laneHistory{}, "quic", "takes no TCP"},
 		{"near, and TCP failed", LaneAuto, false, near, laneHistory{tcp: failed}, "quic", "TCP failed"},
 		{"near, and both failed", LaneAuto, false, near, laneHistory{tcp: failed, quic: failed}, "quic", "TCP failed"},
-		{"near, and TCP may be tried again", LaneAuto, false, near, laneHistory{tcp: laneRecord{err: "refused", retry: now}}, "tcp", "round trip"},
+		{"near, and TCP may be tried again", LaneAuto, false, near, laneHistory{tcp: refused}, "quic", "tried first"},
+		{"near, QUIC failed, and TCP may be tried again", LaneAuto, false, near, laneHistory{tcp: refused, quic: failed}, "tcp", "round trip"},
+		{"forced, and may be tried again", LaneTCP, true, far, laneHistory{tcp: refused}, "tcp", "operator"},
+		{"lossy, and may be tried again", LaneAuto, false, lossy, laneHistory{tcp: refused}, "quic/bbr", "tried first"},
 		{"stays near", LaneAuto, false, way{listens: true, rtt: 3 * time.Millisecond}, laneHistory{near: true}, "tcp", "round trip of 3ms"},
 		{"was never near", LaneAuto, false, way{listens: true, rtt: 3 * time.Millisecond}, laneHistory{}, "quic", "round trip of 3ms"},
 		{"not measured", LaneAuto, false, way{listens: true}, laneHistory{}, "quic", "not measured"},
@@ -79,6 +82,7 @@ func TestChooseLane(t *testing.T) {
 		{"measured worse", linkHistory{quic: fast, tcp: slow}, LaneQUIC, "measured 3 Mbit/s, TCP with bbr 1"},
 		{"hardly measured", linkHistory{quic: fast, tcp: laneRate{rate: 1, samples: 2}}, LaneTCP, "loss of 1 %"},
 	} {
+		c.link.through = true
 		if got := chooseLane(LaneAuto, true, lossy, new(laneHistory), &c.link, now); got.kind != c.want || !strings.Contains(got.why, c.why) {
 			t.Errorf("lossy, and %s: %s (%s), want %s (%s)", c.name, got.kind, got.why, c.want, c.why)
 		}
@@ -121,13 +125,20 @@ func TestFastLink(t *testing.T) {
 	}
 }
 
-// TestTriesTCP: a fast link is left to QUIC until a connection over TCP has been made to one of the site's hosts.
+// TestTriesTCP: fast links and lossy ones are left to QUIC until a connection over TCP has been made to one of the site's hosts.
 func TestTriesTCP(t *testing.T) {
+	t.Run("fast", func(t *testing.T) {
+		testTriesTCP(t, way{listens: true, rtt: 30 * time.Millisecond, flow: 90 * netmap.Mbps, all: 95 * netmap.Mbps}, "cheaper")
+	})
+	t.Run("lossy", func(t *testing.T) {
+		testTriesTCP(t, way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps}, "loss of 1 %")
+	})
+}
+
+func testTriesTCP(t *testing.T, w way, why string) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &laneChooser{mode: LaneAuto, site: func(host string) string { return host[:1] }, log: slog.New(slog.DiscardHandler),
-			way: func(string) way {
-				return way{listens: true, rtt: 30 * time.Millisecond, flow: 90 * netmap.Mbps, all: 95 * netmap.Mbps}
-			}}
+		l := &laneChooser{mode: LaneAuto, bbr: true, site: func(host string) string { return host[:1] }, log: slog.New(slog.DiscardHandler),
+			way: func(string) way { return w }}
 		want := func(host, kind string, try bool, why string) {
 			t.Helper()
 			if c, _ := l.choice(host); c.kind != kind || c.try != try || !strings.Contains(c.why, why) {
@@ -146,8 +157,8 @@ func TestTriesTCP(t *testing.T) {
 		time.Sleep(firstRetry)
 		want("b1", LaneQUIC, true, "tried first")
 		l.tried("b1", nil)
-		want("b1", LaneTCP, false, "cheaper")
-		want("b2", LaneTCP, false, "cheaper")
+		want("b1", LaneTCP, false, why)
+		want("b2", LaneTCP, false, why)
 		want("c1", LaneQUIC, true, "tried first")
 	})
 }
@@ -169,7 +180,7 @@ func TestLinkDecides(t *testing.T) {
 			link link
 			want string
 		}{{"lossy", lossy, LaneTCP}, {"held", held, LaneQUIC}} {
-			if got := chooseLane(LaneAuto, true, w.of(c.link), new(laneHistory), new(linkHistory), now); got.kind != c.want {
+			if got := chooseLane(LaneAuto, true, w.of(c.link), new(laneHistory), &linkHistory{through: true}, now); got.kind != c.want {
 				t.Errorf("a pair with %s on a link that is %s: %s (%s), want %s", name, c.name, got.kind, got.why, c.want)
 			}
 		}
@@ -217,6 +228,8 @@ func TestLaneRatesOfASite(t *testing.T) {
 		l.mu.Unlock()
 		l.observe(exchange.Sample{Peer: host, Bytes: int64(rate), Duration: time.Second, Limit: exchange.Network})
 	}
+	l.tried("b1", nil)
+	l.tried("c1", nil)
 	for i, host := range []string{"b1", "b2", "b3"} {
 		see(host, LaneQUIC, 8*netmap.Mbps)
 		if c, _ := l.choice("b9"); c.kind != LaneTCP {
@@ -236,7 +249,7 @@ func TestLaneRatesOfASite(t *testing.T) {
 func TestLaneChooserFallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tried []string
-		tcpErr, quicErr := errors.New("refused"), error(nil)
+		var tcpErr, quicErr error
 		l := &laneChooser{
 			mode: LaneAuto, log: slog.New(slog.DiscardHandler),
 			quic: func(context.Context, string, int) (exchange.Stream, error) {
@@ -263,20 +276,35 @@ func TestLaneChooserFallsBack(t *testing.T) {
 				t.Errorf("at %v: tried %s, want %s", time.Now(), got, words)
 			}
 		}
-		want(nil, "tcp quic")
-		want(nil, "quic")
-		time.Sleep(firstRetry)
 		began := time.Now()
-		tcpErr = nil
 		want(nil, "tcp quic")
 		if d := time.Since(began); d < tcpPatience || d > 2*tcpPatience {
 			t.Errorf("TCP was given %v, want %v", d, tcpPatience)
 		}
-		time.Sleep(firstRetry + time.Second)
 		want(nil, "quic")
-		time.Sleep(firstRetry)
-		tcpErr, quicErr = errors.New("refused"), errors.New("no answer")
-		want(quicErr, "tcp quic") // both are down: nothing else is left to try
+		// Beside the exchanges it is tried again; they do not wait for it any more.
+		tries := func(want bool) {
+			t.Helper()
+			if c, _ := l.choice("b"); c.try != want {
+				t.Errorf("at %v: %+v, want try %v", time.Now(), c, want)
+			}
+		}
+		for pause := firstRetry; pause <= 4*firstRetry; pause *= 2 {
+			time.Sleep(pause - time.Second)
+			tries(false)
+			time.Sleep(time.Second)
+			tries(true)
+			want(nil, "quic")
+			l.tried("b", errors.New("no connection"))
+		}
+		quicErr = errors.New("no answer")
+		want(quicErr, "quic")
+		want(quicErr, "quic") // both are down: nothing else is left to try
+		time.Sleep(8 * firstRetry)
+		l.tried("b", nil)
+		tries(false)
+		tcpErr = errors.New("refused")
+		want(quicErr, "tcp quic")
 		want(quicErr, "quic")
 		// What was chosen stays for a while, whatever is measured meanwhile, and no longer because it is in use.
 		l.peers, tcpErr, quicErr = nil, errors.New("refused"), nil

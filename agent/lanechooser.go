@@ -140,17 +140,23 @@ func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host st
 	return s, nil
 }
 
-// tried takes what came of a connection that was made to find out whether TCP gets through to the site of host.
+// tried takes what came of a connection that was made to find out whether TCP gets through to host, and to its site.
 func (l *laneChooser) tried(host string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	link := l.link(host)
-	if err != nil {
-		link.tries.failed(err, time.Now())
+	h, link, now := l.history(host), l.link(host), time.Now()
+	if err == nil {
+		h.tcp.worked()
+		link.tries.worked()
+		link.through = true
 		return
 	}
-	link.tries.worked()
-	link.through = true
+	if h.tcp.err != "" {
+		h.tcp.failed(err, now)
+	}
+	if !link.through {
+		link.tries.failed(err, now)
+	}
 }
 
 // observe takes what a lane has carried. It returns false for one over TCP: the map tells what
@@ -211,8 +217,12 @@ func (a *Agent) laneStates() []*apiv1.LaneStatus {
 	for i, host := range hosts {
 		c, _ := a.lanes.choice(host)
 		t := a.endpoint.TCPTraffic(host)
+		congestion := c.congestion
+		if c.try {
+			congestion = "" // it is not in use
+		}
 		out[i] = &apiv1.LaneStatus{
-			Host: host, Kind: c.kind, Congestion: c.congestion, Why: c.why,
+			Host: host, Kind: c.kind, Congestion: congestion, Why: c.why,
 			TcpSentBytes: t.Sent, TcpReceivedBytes: t.Received, TcpConnections: uint32(t.Conns),
 		}
 	}

@@ -85,8 +85,8 @@ func (a *Agent) makeReady(ctx context.Context) {
 	}
 }
 
-// tryTCP finds out whether TCP gets through to the sites which it would suit, until ctx ends. A firewall that drops it costs no exchange anything then:
-// without this the first one would wait [tcpPatience], and others after each of the pauses.
+// tryTCP finds out, until ctx ends, whether TCP gets through to the sites which it would suit, and again to hosts to which it did not. A firewall that drops it
+// costs no exchange anything then: without this the first one would wait [tcpPatience], and others after each of the pauses.
 func (a *Agent) tryTCP(ctx context.Context) {
 	if !a.dialsTCP {
 		return
@@ -98,22 +98,21 @@ func (a *Agent) tryTCP(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		seen := make(map[string]bool) // sites
+		failed := make(map[string]bool) // sites, this time
 		sites, live := a.sites(), a.others()
 		rand.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
 		for _, host := range live {
 			site := sites[host]
-			if site == sites[a.name] || seen[site] {
+			if failed[site] {
 				continue
 			}
-			seen[site] = true
 			c, w := a.lanes.choice(host)
 			if !c.try {
 				continue
 			}
 			limit := tcpPatience + 4*w.rtt
 			short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection to %s within %v", host, limit))
-			err := a.endpoint.ReadyTCP(short, host, "")
+			err := a.endpoint.ReadyTCP(short, host, c.congestion)
 			if err != nil && ctx.Err() == nil && short.Err() != nil {
 				err = context.Cause(short)
 			}
@@ -121,6 +120,7 @@ func (a *Agent) tryTCP(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
+			failed[site] = err != nil
 			a.lanes.tried(host, err)
 			a.log.Debug("tried TCP", "peer", host, "site", site, "err", err)
 		}
