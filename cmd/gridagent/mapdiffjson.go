@@ -44,10 +44,10 @@ func diffReport(two *twoMaps, d *netmap.Diff, threshold float64) *diffJSON {
 	r := &diffJSON{From: two.from, To: two.to, FromEpoch: two.before.Epoch(), ToEpoch: two.after.Epoch(), Threshold: threshold, Pairs: d.Pairs,
 		Came: []hostJSON{}, Left: []hostJSON{}, Relabelled: []relabelJSON{}, Changes: []changeJSON{}}
 	for _, h := range d.Came {
-		r.Came = append(r.Came, hostJSON(h))
+		r.Came = append(r.Came, hostJSON{Name: h.Name, Site: h.Site})
 	}
 	for _, h := range d.Left {
-		r.Left = append(r.Left, hostJSON(h))
+		r.Left = append(r.Left, hostJSON{Name: h.Name, Site: h.Site})
 	}
 	for _, l := range d.Relabelled {
 		r.Relabelled = append(r.Relabelled, relabelJSON{l.Host.Name, l.Before, l.Host.Site})

@@ -153,6 +153,28 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
+// TestPortOfALoneHost: it carries all links where nobody says otherwise, and what is declared where that is less.
+func TestPortOfALoneHost(t *testing.T) {
+	for _, c := range []struct {
+		port float64 // Mbit/s, 0: not declared
+		want netmap.BytesPerSec
+	}{{0, 100 * netmap.Mbps}, {60, 60 * netmap.Mbps}, {200, 100 * netmap.Mbps}} {
+		hosts := []netmap.Host{{Name: "a"}, {Name: "b"}, {Name: "hub", PortMbps: c.port}}
+		est := slices.Repeat([]netmap.Estimate{{Known: netmap.FieldBandwidth | netmap.FieldLatency, Bandwidth: 50 * netmap.Mbps, Latency: 1}}, 9)
+		n, err := NetworkOf(netmap.NewSnapshot(1, hosts, est), [][]int{{0}, {1}, {2}}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guessed := []int{0, 1, 2}
+		if c.port > 0 {
+			guessed = []int{0, 1}
+		}
+		if n.Egress[2] != c.want || n.Ingress[2] != c.want || !slices.Equal(n.Guessed, guessed) {
+			t.Errorf("%v Mbit/s declared: %v out, %v in, want %v; guessed %v, want %v", c.port, n.Egress[2], n.Ingress[2], c.want, n.Guessed, guessed)
+		}
+	}
+}
+
 func TestBoundRefuses(t *testing.T) {
 	ok := func() BoundInput {
 		return BoundInput{Bytes: []int64{1, 1}, Capacity: [][]netmap.BytesPerSec{{0, 1}, {1, 0}}, Hosts: []HostPortInput{{1, 1}}}

@@ -22,6 +22,9 @@ type Network struct {
 	Ceiling []netmap.BytesPerSec // N×N, [from*N+to]: what one pair gets at most
 	Latency []time.Duration      // N×N, [from*N+to], one way
 
+	// Guessed are the hosts whose ports nobody knows, ascending: alone in their pools, they are given what all their pipes take together.
+	Guessed []int
+
 	// Trunks are links that hosts share inside pools, such as those between switches.
 	// Beside them every host has its ports.
 	Trunks []Trunk
@@ -106,7 +109,7 @@ func (n *Network) Pools() int {
 //     since all of them are taken to share one path, or what the link was seen to carry beyond that
 //     ([netmap.Snapshot.Link]);
 //   - a host's ports are the largest capacity on any of its pairs, in and out; those of
-//     a host alone in its pool the sum of its pool's pipes;
+//     a host alone in its pool what is declared ([netmap.Host]), or else the sum of its pool's pipes;
 //   - a pair's ceiling is its one-flow bandwidth times lanes, the number of connections
 //     that the engine opens to a host, up to the pair's capacity. 0 lanes means 1.
 //
@@ -146,13 +149,13 @@ func NetworkOf(s *netmap.Snapshot, pools [][]int, lanes int) (*Network, error) {
 			net.Latency[i*n+j] = max(e.Latency, 0)
 		}
 	}
-	net.openLone(pools)
+	net.openLone(s, pools)
 	return net, nil
 }
 
-// openLone gives hosts that are alone in their pool ports for all pipes at once: no pair
+// openLone gives hosts that are alone in their pool the ports that are declared, or for all pipes at once: no pair
 // tells how fast their ports are, and whatever they are, the pipes are what is known.
-func (n *Network) openLone(pools [][]int) {
+func (n *Network) openLone(s *netmap.Snapshot, pools [][]int) {
 	for k, pool := range pools {
 		if len(pool) != 1 {
 			continue
@@ -164,7 +167,13 @@ func (n *Network) openLone(pools [][]int) {
 				in += n.Pipe[other*len(pools)+k]
 			}
 		}
-		n.Egress[pool[0]], n.Ingress[pool[0]] = out, in
+		h := pool[0]
+		if port := netmap.BytesPerSec(s.Host(h).PortMbps) * netmap.Mbps; port > 0 {
+			n.Egress[h], n.Ingress[h] = min(out, port), min(in, port)
+			continue
+		}
+		n.Egress[h], n.Ingress[h] = out, in
+		n.Guessed = append(n.Guessed, h)
 	}
 }
 

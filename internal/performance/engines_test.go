@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,11 @@ func believed(file *gridfile.Grid) (*netmap.Snapshot, error) {
 			est[i*n+j] = e
 		}
 	}
-	return netmap.NewSnapshot(snap.Epoch(), snap.Hosts(), est), nil
+	hosts := slices.Clone(snap.Hosts())
+	for i := range hosts {
+		hosts[i].PortMbps = 0 // agents do not know
+	}
+	return netmap.NewSnapshot(snap.Epoch(), hosts, est), nil
 }
 
 // useOf says what share of each link was in use.

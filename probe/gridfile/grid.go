@@ -91,7 +91,11 @@ func (g *Grid) Hosts() []netmap.Host {
 	var hosts []netmap.Host
 	for s, site := range g.Sites {
 		for i := range site.Hosts {
-			hosts = append(hosts, netmap.Host{Name: g.HostName(s, i), Site: site.Name})
+			h := netmap.Host{Name: g.HostName(s, i), Site: site.Name}
+			if site.Hosts == 1 { // of others pairs tell
+				h.PortMbps = site.LAN.Bandwidth.Mbps()
+			}
+			hosts = append(hosts, h)
 		}
 	}
 	return hosts

@@ -189,6 +189,7 @@ func TestMatrixForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Sites[0].Hosts = 1 // its LAN says what its port carries
 	s, err := g.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -204,6 +205,9 @@ func TestMatrixForm(t *testing.T) {
 	back, err := m.Snapshot()
 	if err != nil || !m.Matrix() || !reflect.DeepEqual(back.Hosts(), s.Hosts()) || !reflect.DeepEqual(m.Hosts(), s.Hosts()) {
 		t.Fatalf("%v: hosts %v", err, m.Hosts())
+	}
+	if got := s.Host(0).PortMbps; got != g.Sites[0].LAN.Bandwidth.Mbps() || s.Host(1).PortMbps != 0 {
+		t.Errorf("the port of %s carries %v Mbit/s, that of %s %v", s.Host(0).Name, got, s.Host(1).Name, s.Host(1).PortMbps)
 	}
 	for i := range s.N() {
 		for j := range s.N() {

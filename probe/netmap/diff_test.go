@@ -33,13 +33,13 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Host{{"new", "Z"}}; !slices.Equal(d.Came, want) {
+	if want := []Host{{Name: "new", Site: "Z"}}; !slices.Equal(d.Came, want) {
 		t.Errorf("came %v, want %v", d.Came, want)
 	}
-	if want := []Host{{"old", "Y"}}; !slices.Equal(d.Left, want) {
+	if want := []Host{{Name: "old", Site: "Y"}}; !slices.Equal(d.Left, want) {
 		t.Errorf("left %v, want %v", d.Left, want)
 	}
-	if want := []Relabel{{Host{"b", "Y"}, "X"}}; !slices.Equal(d.Relabelled, want) {
+	if want := []Relabel{{Host{Name: "b", Site: "Y"}, "X"}}; !slices.Equal(d.Relabelled, want) {
 		t.Errorf("relabelled %v, want %v", d.Relabelled, want)
 	}
 	if d.Pairs != 6 {

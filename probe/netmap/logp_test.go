@@ -40,7 +40,7 @@ func TestLogPRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	pull(t, b, a, t0)
-	hosts := []Host{{"a", "R"}, {"b", "R"}, {"c", "S"}, {"d", "S"}}
+	hosts := []Host{{Name: "a", Site: "R"}, {Name: "b", Site: "R"}, {Name: "c", Site: "S"}, {Name: "d", Site: "S"}}
 	s := b.Snapshot(hosts, t0)
 	for _, tt := range []struct {
 		from, to int

@@ -88,7 +88,7 @@ func TestAbsurdLogP(t *testing.T) {
 	if n, err := b.merge("c", []signed{{tip.raw, tip.sig}}, t0); n != 1 || !errors.Is(err, ErrAbsurd) {
 		t.Errorf("%d batches are taken, %v", n, err)
 	}
-	s := b.Snapshot([]Host{{"a", "R"}, {"c", "S"}}, t0)
+	s := b.Snapshot([]Host{{Name: "a", Site: "R"}, {Name: "c", Site: "S"}}, t0)
 	if m, ok := s.LogP(0, 1); ok {
 		t.Errorf("b believes %v", m)
 	}

@@ -89,7 +89,7 @@ func (r *matrixReader) entry(key string, at int) error {
 	return nil
 }
 
-var hostKeys = []string{"name", "site"}
+var hostKeys = []string{"name", "site", "port_mbps"}
 
 func (r *matrixReader) readHosts() error {
 	r.Peek()
@@ -99,10 +99,13 @@ func (r *matrixReader) readHosts() error {
 		at := r.Pos()
 		var h Host
 		_, err := r.Fields(hostKeys, func(k int) (err error) {
-			if hostKeys[k] == "name" {
+			switch hostKeys[k] {
+			case "name":
 				h.Name, err = r.Text()
-			} else {
+			case "site":
 				h.Site, err = r.Text()
+			default:
+				h.PortMbps, err = r.port()
 			}
 			return err
 		})
@@ -124,6 +127,19 @@ func (r *matrixReader) readHosts() error {
 		return r.Fail(start, "the list is empty")
 	}
 	return err
+}
+
+// port reads what a port carries, Mbit/s, or null, which is 0.
+func (r *matrixReader) port() (float64, error) {
+	if r.Null() {
+		return 0, nil
+	}
+	at := r.Pos()
+	v, err := r.Number()
+	if least, most := 1/float64(Mbps), MaxRate.Mbps(); err == nil && (v < least || v > most) {
+		err = r.Fail(at, "%v is not in %g … %g; leave out what nobody knows", v, least, most)
+	}
+	return v, err
 }
 
 func (r *matrixReader) readEpoch() error {

@@ -18,7 +18,7 @@ func TestMatrixGolden(t *testing.T) {
 		Bandwidth: 1.44 * Mbps, Capacity: 10 * Mbps, Loss: 0.001, Measured: t0.Add(-1500 * time.Millisecond), Source: SourceProbed,
 	}
 	est[2] = Estimate{Known: FieldLatency, Latency: 6 * time.Microsecond}
-	got, err := AppendMatrix(nil, NewSnapshot(12, []Host{{"ut0", "UT"}, {"uk0", "UK"}}, est), t0)
+	got, err := AppendMatrix(nil, NewSnapshot(12, []Host{{Name: "ut0", Site: "UT"}, {Name: "uk0", Site: "UK"}}, est), t0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +121,8 @@ func TestMatrixErrorsNameLineAndReason(t *testing.T) {
 		{"no hosts", "{" + bandwidth + latency + "}", "line 3: hosts is missing"},
 		{"empty hosts", `{"hosts":[]}`, "line 1: hosts: the list is empty"},
 		{"nameless", `{"hosts":[{"site":"UT"}]}`, "line 1: hosts[0]: the host has no name"},
+		{"port of nothing", `{"hosts":[{"name":"a","port_mbps":0}]}`, "line 1: hosts[0]: port_mbps: 0 is not in 8e-06 … 1e+07; leave out what nobody knows"},
+		{"port as text", `{"hosts":[{"name":"a","port_mbps":"1"}]}`, `line 1: hosts[0]: port_mbps: want a number, found "1"`},
 		{"number as a name", `{"hosts":[{"name":7}]}`, "line 1: hosts[0]: name: want a string, found 7"},
 		{"control character", "{\"hosts\":[{\"name\":\"a\"},\n{\"name\":\"b\\u001b[2J\"}]}", `line 2: hosts[1]: name: "b\x1b[2J" holds the control character '\x1b'`},
 		{"line break", `{"hosts":[{"name":"a","site":"U\nT"}]}`, `line 1: hosts[0]: site: "U\nT" holds the control character '\n'`},

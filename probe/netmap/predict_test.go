@@ -260,7 +260,7 @@ func TestPredictWhatLanesTell(t *testing.T) {
 	est := func(bandwidth BytesPerSec, of Field) Estimate {
 		return Estimate{Known: all | of, Latency: 50 * time.Millisecond, Bandwidth: bandwidth * Mbps, Line: 20 * Mbps, Capacity: 20 * Mbps, Lanes: 16, Source: SourceProbed}.clean()
 	}
-	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	hosts := []Host{{Name: "a0", Site: "a"}, {Name: "a1", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "b1", Site: "b"}}
 	for _, tt := range []struct {
 		name        string
 		flow, other BytesPerSec // Mbit/s that bulk probes of a0→b0 and of a1→b1 found, 0 none
@@ -291,7 +291,7 @@ func TestPredictWhatLanesTell(t *testing.T) {
 // Where one lane reaches the capacity, a pair that has a lower reading of the link, and no bulk probe, has no flows that something holds: a link that was
 // taken to have fallen at the end of an exchange would be sent to at a pace in all that follow.
 func TestPredictOfOneLane(t *testing.T) {
-	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	hosts := []Host{{Name: "a0", Site: "a"}, {Name: "a1", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "b1", Site: "b"}}
 	pairs := make([]Estimate, 16)
 	pairs[2] = Estimate{Known: FieldLatency | FieldBandwidth | FieldLine | FieldCapacity | FieldLanes, Latency: 50 * time.Millisecond, Bandwidth: 1.34 * Mbps, Line: 1.34 * Mbps, Capacity: 1.34 * Mbps, Lanes: 1, Source: SourceProbed}
 	fallen := Estimate{Known: FieldLatency | FieldBandwidth, Latency: 50 * time.Millisecond, Bandwidth: 0.76 * Mbps, Source: SourceObserved}
@@ -315,7 +315,7 @@ func TestPredictOfOneLane(t *testing.T) {
 // What a pair of hosts got of a link is no more than the ports of the two take. If it is that, many pairs get what exchanges were seen to carry, or as much at least; a
 // search that no port held tells what all get.
 func TestPredictBehindPorts(t *testing.T) {
-	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	hosts := []Host{{Name: "a0", Site: "a"}, {Name: "a1", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "b1", Site: "b"}}
 	for _, tt := range []struct {
 		name          string
 		out, in       BytesPerSec // of the ports of a0 and b0, 0: not known
@@ -361,7 +361,7 @@ func TestPredictWhatExchangesCarried(t *testing.T) {
 	est := func(of Field) Estimate {
 		return Estimate{Known: all | of, Latency: 50 * time.Millisecond, Bandwidth: Mbps, Carried: 7 * Mbps, Capacity: 9 * Mbps, Lanes: 8, Source: SourceProbed}.clean()
 	}
-	hosts := []Host{{"a0", "a"}, {"a1", "a"}, {"b0", "b"}, {"b1", "b"}}
+	hosts := []Host{{Name: "a0", Site: "a"}, {Name: "a1", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "b1", Site: "b"}}
 	for _, tt := range []struct {
 		name    string
 		at, say Field // what is known of a0→b0 beside the rate of a flow, and of a1→b1

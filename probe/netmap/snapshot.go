@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// A Host is one row and column of a map. Name is unique; Site is the operator's label.
+// A Host is one row and column of a map. Name is unique; Site is the operator's label. PortMbps is what its port carries in each direction, Mbit/s, where
+// somebody has declared that; 0: nobody has. Agents do not measure it.
 type Host struct {
-	Name string `json:"name"`
-	Site string `json:"site,omitempty"`
+	Name     string  `json:"name"`
+	Site     string  `json:"site,omitempty"`
+	PortMbps float64 `json:"port_mbps,omitempty"`
 }
 
 // A Snapshot is an immutable copy of the network map: Hosts and an N×N matrix of
