@@ -113,9 +113,9 @@ func ofGrid(name string, g *gridfile.Grid) (*network, error) {
 	return n, err
 }
 
-// lanRate is the rate of a host's port. Of a host that is alone in its site the file says none.
+// lanRate is the rate of a host's port. Of a host that is alone in its site the file may say none.
 func lanRate(g *gridfile.Grid, site int) netmap.BytesPerSec {
-	if g.Sites[site].Hosts > 1 && g.Sites[site].LAN.Bandwidth > 0 {
+	if g.Sites[site].LAN.Bandwidth > 0 {
 		return g.Sites[site].LAN.Bandwidth
 	}
 	return netmap.BytesPerSec(math.Inf(1))
