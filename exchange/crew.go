@@ -102,15 +102,23 @@ func (x *run) givers() (n int) {
 }
 
 // mates is how many hosts of the exchange are at this host's site, itself included.
-func (x *run) mates() (n int) {
-	site := x.eng.cfg.Site
-	here := site(x.eng.cfg.Self)
+func (x *run) mates() int {
+	_, n := x.place()
+	return n
+}
+
+// place returns how many hosts of this host's site come before it in the exchange, and how many there are.
+func (x *run) place() (before, of int) {
+	site, self := x.eng.cfg.Site, x.eng.cfg.Self
 	for _, h := range x.part.Hosts {
-		if site(h) == here {
-			n++
+		if h == self {
+			before = of
+		}
+		if site(h) == site(self) {
+			of++
 		}
 	}
-	return max(n, 1)
+	return before, max(of, 1)
 }
 
 // staff has p served by n lanes, if they are not yet. It needs x.mu.

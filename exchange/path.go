@@ -164,8 +164,8 @@ func (p Path) crowded() bool {
 	return p.known() && !p.held() && p.Flows > 1 && p.capacity().Time(int64(p.Flows)*leastSlices*leastSlice) >= p.RTT/crowdedTrip
 }
 
-// yieldingBack is how many times as fast the way back is at least. With twice, alltoalls of three and four sites on sixty grids took 0.3 to 2 % longer, with four times no longer (docs/design/lanes.md).
-const yieldingBack = 4
+// yieldingBack is how many times as fast the way back is at least. With twice, alltoalls of three and four sites on sixty grids took 0.3 to 2 % longer, with three times no longer (docs/design/lanes.md).
+const yieldingBack = 3
 
 // longTrips is how many round trips make an answer late enough for that. Where the way back is twice as fast and round trips last 40 to 190 ms nothing is gained, and slices of a packet cost more answers.
 const longTrips = 4

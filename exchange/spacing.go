@@ -15,8 +15,10 @@ const (
 	spacingShare = 1.05
 	// mostSpacing bounds what a slice waits.
 	mostSpacing = time.Second
-	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed.
-	unmet = time.Second
+	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed, and metSlices how many of others the quickest of a round
+	// finds there at most: now and then one or two are just ahead.
+	unmet     = time.Second
+	metSlices = 2
 	// maxSpacings bounds the sites that are remembered.
 	maxSpacings = 1024
 )
@@ -63,6 +65,18 @@ func (o *spacings) turn(site string, now time.Time) time.Time {
 	return at
 }
 
+// begin has the first of what goes to site after start wait until after has passed since.
+func (o *spacings) begin(site string, start time.Time, after time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.next == nil || len(o.next) >= maxSpacings {
+		o.next = make(map[string]time.Time)
+	}
+	if o.next[site].Before(start) {
+		o.next[site] = start.Add(after - pacerSlack)
+	}
+}
+
 // answered has what goes to site at s wait for the answers to n bytes that came from there, too.
 func (o *spacings) answered(site string, n int64, s spacing, now time.Time) {
 	if s.rate <= 0 || s.answers <= 0 {
@@ -81,15 +95,15 @@ type spacing struct {
 	rate float64 // bytes a second
 	// answers is how much of that the answers to what comes from there take, by its bytes.
 	answers float64
+	after   time.Duration // from the beginning of the exchange to the first slice
 	ends    time.Time // when the link should be through with the plan: who is behind then may have it for himself
 	met     time.Time // when slices met a queue last, or began to go
 	last    time.Time // when the last one went
 }
 
-// over reports whether s has ended: the link should be through, or carries more than was believed. Slices were late by so much; one of each pair of hosts may be there at the same instant, which
-// is no queue.
+// over reports whether s has ended: the link should be through, or carries more than was believed. The quickest slice of the last round was late by so much.
 func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
-	if late >= p.capacity().Time(int64(p.Flows)*leastSlice) || now.Sub(s.last) >= unmet/2 {
+	if late >= p.capacity().Time(int64(min(p.Flows, metSlices))*leastSlice) || now.Sub(s.last) >= unmet/2 {
 		s.met = now
 	}
 	s.last = now
@@ -116,13 +130,18 @@ func (x *run) spacingTo(p *peer) spacing {
 	if own == 0 || !(rate > 0) {
 		return spacing{}
 	}
-	answers := 0.
+	answers, after := 0., time.Duration(0)
+	if x.part.Collective == plan.Alltoall {
+		// Hosts with as much to send there go on as they begin: a slice of each at the same instant, again and again, for which short queues have no room.
+		before, of := x.place()
+		after = time.Duration(min(float64(before)/float64(of)*leastSlice/rate*1e9, float64(mostSpacing)))
+	}
 	if x.part.Collective == plan.Alltoall && p.path.Back >= slowBack*p.path.capacity() && x.part.busyBack(site, p.name, p.path) {
 		// In an alltoall with relays all links have as much to do as they can carry, and over a far slower way back answers are much of what crosses it. In an
 		// allgather the slow link decides, and so it does in an alltoall of two sites, which mostly have as many bytes for each other.
 		answers = plan.AnswerShare
 	}
-	return spacing{answers: answers, rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
+	return spacing{answers: answers, after: after, rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }
 
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
@@ -132,6 +151,7 @@ func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration 
 	case l.pacer != nil:
 		return l.pacer.slot(n, now)
 	case p.spacing.rate > 0 && l.by == "" && !p.spacing.over(p.path, late, now):
+		x.eng.spacings.begin(site, x.start, p.spacing.after)
 		return x.eng.spacings.slot(site, n, p.spacing.rate, mostSpacing, now)
 	case l.win.fresh():
 		// No longer than a round trip: by then the peer has answered.

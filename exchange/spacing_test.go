@@ -41,6 +41,34 @@ func TestSpacings(t *testing.T) {
 	}
 }
 
+// TestSpacingBegins: what is the first to go to a site in an exchange waits for its place among those of other hosts, once.
+func TestSpacingBegins(t *testing.T) {
+	const rate, slice, after = 1e6, 2500, 30 * time.Millisecond
+	start := time.Unix(1e9, 0)
+	var o spacings
+	for range 2 { // two exchanges, a minute apart
+		for i := range 3 { // slices, which two lanes send
+			want := after + time.Duration(i)*2500*time.Microsecond - pacerSlack
+			o.begin("a", start, after)
+			if got := o.slot("a", slice, rate, time.Second, start); got != want {
+				t.Errorf("slice %d waits %v, want %v", i, got, want)
+			}
+		}
+		late := start.Add(time.Second)
+		o.begin("a", start, after)
+		if got := o.slot("a", slice, rate, time.Second, late); got != 0 {
+			t.Errorf("a second later a slice waits %v", got)
+		}
+		start = start.Add(time.Minute)
+	}
+	for i := range 3 * maxSpacings {
+		o.begin(string(rune('A'+i)), start, after)
+	}
+	if len(o.next) > maxSpacings {
+		t.Errorf("%d sites are remembered", len(o.next))
+	}
+}
+
 // TestSpacingAnswered: what came from a site takes the turns that its answers need, of that site alone, and only once something has gone there.
 func TestSpacingAnswered(t *testing.T) {
 	const rate, slice = 1e6, 2500 // 2.5 ms
@@ -116,6 +144,9 @@ func TestSpacingTo(t *testing.T) {
 			if (got.answers > 0) != (got.rate > 0 && tt.path.Back > 0) {
 				t.Errorf("%s: %s counts %v of what comes back", tt.name, hosts[h], got.answers)
 			}
+			if want := time.Duration(float64(h) / 3 * leastSlice * spacingShare / got.rate * 1e9); got.rate > 0 && (got.after-want).Abs() > time.Microsecond {
+				t.Errorf("%s: %s begins %v after the exchange, want %v", tt.name, hosts[h], got.after, want)
+			}
 			sum += netmap.BytesPerSec(got.rate)
 			if want := tt.path.Rate.Time(12000); got.rate > 0 && (got.ends.Sub(start) < want*9/10 || got.ends.Sub(start) > want*11/10) {
 				t.Errorf("%s: %s has a pace for %v, want %v", tt.name, hosts[h], got.ends.Sub(start), want)
@@ -145,12 +176,13 @@ func TestSpaced(t *testing.T) {
 	if got := x.spaced(p, l, 5000, p.spacing.ends); got != 0 {
 		t.Errorf("when the link should be through with the plan it waits %v", got)
 	}
-	for _, queue := range []time.Duration{0, p.path.Rate.Time(4 * leastSlice)} { // none: the link carries more than is believed
+	full := p.path.Rate.Time(metSlices * leastSlice)
+	for _, queue := range []time.Duration{0, full / 2, full} { // none, or what happens to be just ahead: the link carries more than is believed
 		p.spacing, old.late = whole, queue
 		x.eng.spacings.next = nil
 		begin := now.Add(500 * time.Millisecond) // what is relayed comes later
 		for d := time.Duration(0); d <= unmet; d += unmet / 4 {
-			if got := x.spaced(p, l, 30_000, begin.Add(d)); d > 0 && (got > 0) != (queue > 0 || d < unmet) {
+			if got := x.spaced(p, l, 30_000, begin.Add(d)); d > 0 && (got > 0) != (queue == full || d < unmet) {
 				t.Errorf("%v after it began, slices late by %v, it waits %v", d, queue, got)
 			}
 		}

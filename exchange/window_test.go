@@ -237,8 +237,8 @@ func TestWindowYields(t *testing.T) {
 			t.Errorf("yields %t: %d windows of %d bytes take the link %v", yields, flows, w.limit, all)
 		}
 	}
-	if p := (Path{RTT: 10 * time.Millisecond, Rate: rate, Back: 3 * rate, Flows: flows}); p.hinders() {
-		t.Error("a path that is three times as fast the other way hinders it")
+	if p := (Path{RTT: 10 * time.Millisecond, Rate: rate, Back: 2 * rate, Flows: flows}); p.hinders() {
+		t.Error("a path that is twice as fast the other way hinders it")
 	}
 	if p := (Path{RTT: 400 * time.Millisecond, Rate: rate, Back: 10 * rate, Flows: flows}); p.hinders() {
 		t.Error("a path with a long round trip hinders the other way")
