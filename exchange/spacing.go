@@ -96,9 +96,9 @@ type spacing struct {
 	// answers is how much of that the answers to what comes from there take, by its bytes.
 	answers float64
 	after   time.Duration // from the beginning of the exchange to the first slice
-	ends    time.Time // when the link should be through with the plan: who is behind then may have it for himself
-	met     time.Time // when slices met a queue last, or began to go
-	last    time.Time // when the last one went
+	ends    time.Time     // when the link should be through with the plan: who is behind then may have it for himself
+	met     time.Time     // when slices met a queue last, or began to go
+	last    time.Time     // when the last one went
 }
 
 // over reports whether s has ended: the link should be through, or carries more than was believed. The quickest slice of the last round was late by so much.
@@ -131,9 +131,9 @@ func (x *run) spacingTo(p *peer) spacing {
 		return spacing{}
 	}
 	answers, after := 0., time.Duration(0)
-	if x.part.Collective == plan.Alltoall {
-		// Hosts with as much to send there go on as they begin: a slice of each at the same instant, again and again, for which short queues have no room.
-		before, of := x.place()
+	if before, of := x.place(); x.part.Collective == plan.Alltoall && p.path.capacity().Time(int64(of)*leastSlice) <= p.path.RTT*3/2 {
+		// Hosts with as much to send there go on as they begin: a slice of each at the same instant, again and again, for which short queues have no room. Where
+		// the slices take much longer than a round trip, waiting costs more than that (docs/design/lanes.md).
 		after = time.Duration(min(float64(before)/float64(of)*leastSlice/rate*1e9, float64(mostSpacing)))
 	}
 	if x.part.Collective == plan.Alltoall && p.path.Back >= slowBack*p.path.capacity() && x.part.busyBack(site, p.name, p.path) {

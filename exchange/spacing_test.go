@@ -101,7 +101,7 @@ func TestSpacingAnswered(t *testing.T) {
 // goes, there is no spacing.
 func TestSpacingTo(t *testing.T) {
 	const trip = 10 * time.Millisecond
-	slow := Path{RTT: trip, Rate: 400e3, Flows: 4}
+	slow, long := Path{RTT: trip, Rate: 400e3, Flows: 4}, Path{RTT: 13 * time.Millisecond, Rate: 400e3, Flows: 4}
 	for _, tt := range []struct {
 		name   string
 		path   Path
@@ -110,6 +110,8 @@ func TestSpacingTo(t *testing.T) {
 	}{
 		{"alike", slow, [3]int64{4000, 4000, 4000}, true},
 		{"unlike", slow, [3]int64{9000, 2000, 1000}, true},
+		{"far", long, [3]int64{4000, 4000, 4000}, true},
+		{"unlike and far", long, [3]int64{9000, 2000, 1000}, true},
 		{"over a slow way", Path{RTT: trip, Rate: 400e3, Back: 800e3, Flows: 4}, [3]int64{4000, 4000, 4000}, true},
 		{"one alone", slow, [3]int64{12000, 0, 0}, true},
 		{"fast", Path{RTT: trip, Rate: 20e6, Flows: 4}, [3]int64{4000, 4000, 4000}, false},
@@ -144,7 +146,11 @@ func TestSpacingTo(t *testing.T) {
 			if (got.answers > 0) != (got.rate > 0 && tt.path.Back > 0) {
 				t.Errorf("%s: %s counts %v of what comes back", tt.name, hosts[h], got.answers)
 			}
-			if want := time.Duration(float64(h) / 3 * leastSlice * spacingShare / got.rate * 1e9); got.rate > 0 && (got.after-want).Abs() > time.Microsecond {
+			want := time.Duration(float64(h) / 3 * leastSlice * spacingShare / got.rate * 1e9)
+			if tt.path.RTT == trip { // three slices take 19 ms
+				want = 0
+			}
+			if got.rate > 0 && (got.after-want).Abs() > time.Microsecond {
 				t.Errorf("%s: %s begins %v after the exchange, want %v", tt.name, hosts[h], got.after, want)
 			}
 			sum += netmap.BytesPerSec(got.rate)
