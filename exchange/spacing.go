@@ -15,8 +15,8 @@ const (
 	spacingShare = 1.05
 	// mostSpacing bounds what a slice waits.
 	mostSpacing = time.Second
-	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed, and metSlices how many of others the quickest of a round
-	// finds there at most: now and then one or two are just ahead.
+	// unmet is for how long slices must have met no queue for a link to be taken to carry more than is believed, and metSlices how many must stand ahead of the quickest of a
+	// round for there to be one: a single one may just have come.
 	unmet     = time.Second
 	metSlices = 2
 	// maxSpacings bounds the sites that are remembered.
@@ -44,9 +44,7 @@ func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, 
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.next == nil || len(o.next) >= maxSpacings {
-		o.next = make(map[string]time.Time)
-	}
+	o.bound()
 	at := o.turn(site, now)
 	wait := min(at.Sub(now), most)
 	o.next[site] = now.Add(wait + time.Duration(min(float64(n)/rate*1e9, float64(most))))
@@ -54,6 +52,13 @@ func (o *spacings) slot(site string, n int64, rate float64, most time.Duration, 
 		return 0
 	}
 	return wait
+}
+
+// bound makes room for one site more. It needs o.mu.
+func (o *spacings) bound() {
+	if o.next == nil || len(o.next) >= maxSpacings {
+		o.next = make(map[string]time.Time)
+	}
 }
 
 // turn returns when what goes to site next may go: somewhat before now, at the earliest, for who is late. It needs o.mu.
@@ -69,9 +74,7 @@ func (o *spacings) turn(site string, now time.Time) time.Time {
 func (o *spacings) begin(site string, start time.Time, after time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.next == nil || len(o.next) >= maxSpacings {
-		o.next = make(map[string]time.Time)
-	}
+	o.bound()
 	if o.next[site].Before(start) {
 		o.next[site] = start.Add(after - pacerSlack)
 	}

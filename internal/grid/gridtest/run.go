@@ -220,7 +220,6 @@ func Network(g *gridfile.Grid) (*plan.Network, error) {
 			network.Egress[h], network.Ingress[h] = rate, rate
 		}
 	}
-	network.Guessed = slices.DeleteFunc(network.Guessed, func(h int) bool { return ports[h] > 0 })
 	return network, nil
 }
 
