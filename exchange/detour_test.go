@@ -3,9 +3,10 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
-	"slices"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,20 +142,22 @@ func TestTighter(t *testing.T) {
 // TestDetourRefused: a host passes nothing back, to itself, or on for ever; and detours do not nest.
 func TestDetourRefused(t *testing.T) {
 	id := ID{7}
-	over := header{id: id, lane: 0}.appendTo(nil)
+	by := func(host string) []byte { return header{id: id, lane: byLane, host: host}.appendTo(nil) }
+	from := func(host string) []byte { return header{id: id, lane: fromLane, host: host}.appendTo(nil) }
 	for _, tc := range []struct {
-		name string
-		wire []byte
-		busy bool // it carries as many as it may
-		want string
+		name  string
+		wire  []byte
+		busy  bool   // it carries as many as it may
+		inner []byte // what follows once the detour has been answered, which it is not if this is nil
+		taken bool   // the stream stays open
 	}{
-		{"passed on", header{id: id, lane: byLane, host: "c"}.appendTo(nil), false, "\x1a"},
-		{"to itself", header{id: id, lane: byLane, host: "b"}.appendTo(nil), false, ""},
-		{"back", header{id: id, lane: byLane, host: "a"}.appendTo(nil), false, ""},
-		{"too many", header{id: id, lane: byLane, host: "c"}.appendTo(nil), true, ""},
-		{"nested", slices.Concat(header{id: id, lane: fromLane, host: "c"}.appendTo(nil), header{id: id, lane: byLane, host: "c"}.appendTo(nil)), false, ""},
-		{"of another exchange", slices.Concat(header{id: id, lane: fromLane, host: "c"}.appendTo(nil), header{id: ID{8}}.appendTo(nil)), false, ""},
-		{"from itself", slices.Concat(header{id: id, lane: fromLane, host: "b"}.appendTo(nil), over), false, ""},
+		{name: "passed on", wire: by("c"), inner: header{id: id}.appendTo(nil), taken: true},
+		{name: "to itself", wire: by("b")},
+		{name: "back", wire: by("a")},
+		{name: "too many", wire: by("c"), busy: true},
+		{name: "nested", wire: from("c"), inner: by("c")},
+		{name: "of another exchange", wire: from("c"), inner: header{id: ID{8}}.appendTo(nil)},
+		{name: "from itself", wire: from("b")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -168,14 +171,21 @@ func TestDetourRefused(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.Write(tc.wire)
 				s.SetReadDeadline(time.Now().Add(5 * time.Second))
-				got, _ := io.ReadAll(s)
-				if string(got) != tc.want {
-					t.Errorf("answered %q, want %q", got, tc.want)
+				s.Write(tc.wire)
+				if tc.inner != nil {
+					here := make([]byte, 1)
+					if _, err := io.ReadFull(s, here); err != nil || here[0] != frameHere {
+						t.Fatalf("answered %x, %v", here, err)
+					}
+					s.Write(tc.inner)
+				}
+				got, err := io.ReadAll(s)
+				if open := errors.Is(err, os.ErrDeadlineExceeded); len(got) > 0 || open != tc.taken {
+					t.Errorf("%x and %v came, open %v", got, err, open)
 				}
 				s.Abort()
-				time.Sleep(time.Minute) // what was passed on waits for a header
+				time.Sleep(time.Minute) // what was passed on waits for an exchange
 				g.accepts.Wait()
 				if n := g.engines["b"].pipes; n != 0 && !tc.busy {
 					t.Errorf("%d detours are carried by a host that has ended them all", n)
