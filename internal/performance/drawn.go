@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/accuracy/random"
@@ -44,13 +45,19 @@ func drawnEngines(first, last uint64) []Cell {
 	return cells
 }
 
-// labEngines are engines alone on the grids that scripts/peers --drawn makes of the seeds from first to last. The page has none of them: they are for looking at what a change does to many grids.
-func labEngines(first, last uint64, seeds int) (cells []Cell) {
+// labCells are those of the grids that scripts/peers --drawn makes of the seeds from first to last: of agents that have measured for as long as settle, or
+// of engines alone if that is 0. The page has none of them: they are for looking at what a change does to many grids.
+func labCells(first, last uint64, settle time.Duration, seeds int) (cells []Cell) {
+	cell := Cell{Row: Engines, Runs: 4}
+	if settle > 0 {
+		cell = Cell{Row: Drawn, Settle: settle, Runs: 3}
+	}
 	for grid := first; grid <= last; grid++ {
-		for _, op := range []plan.Collective{plan.Allgather, plan.Alltoall} {
-			for _, n := range []int64{64 * kib, 256 * kib} {
+		for _, cell.Collective = range []plan.Collective{plan.Allgather, plan.Alltoall} {
+			for _, cell.Size = range []int64{64 * kib, 256 * kib} {
 				for seed := range uint64(seeds) {
-					cells = append(cells, Cell{Row: Engines, Collective: op, Network: labName(grid), Size: n, Runs: 4, Seed: seed + 1})
+					cell.Network, cell.Seed = labName(grid), seed+1
+					cells = append(cells, cell)
 				}
 			}
 		}
