@@ -71,7 +71,7 @@ func rejoin(s *netmap.Snapshot, port []netmap.BytesPerSec, sets [][]int) [][]int
 		near := 0
 		for _, i := range a {
 			for _, j := range b {
-				if s.Host(i).Site == s.Host(j).Site && s.Host(i).Site != "" && within(s, port, i, j) {
+				if s.Host(i).Site == s.Host(j).Site && s.Host(i).Site != "" && perhaps(s, port, i, j) {
 					near++
 				}
 			}
@@ -162,8 +162,25 @@ func width(s *netmap.Snapshot, i, j int) netmap.BytesPerSec {
 // within reports whether nothing but ports is between two hosts: they are a millisecond apart at most, and what one
 // flow gets is what the slower of their ports has.
 func within(s *netmap.Snapshot, port []netmap.BytesPerSec, i, j int) bool {
+	return nearby(s, i, j) && width(s, i, j) >= portShare*min(port[i], port[j])
+}
+
+// perhaps is within for hosts of one label, which must be shown to be apart: it takes an estimate for as much as its spread allows. Agents that start together on
+// a machine that is busy then read LANs at a third to all of what they have, with spreads of a half and more; a site that falls apart by that takes its one link
+// for several.
+func perhaps(s *netmap.Snapshot, port []netmap.BytesPerSec, i, j int) bool {
+	least := portShare * min(port[i], port[j])
+	most := func(i, j int) netmap.BytesPerSec {
+		rate, _ := s.Bandwidth(i, j)
+		return rate * netmap.BytesPerSec(1+s.Estimate(i, j).Spread)
+	}
+	return nearby(s, i, j) && width(s, i, j) > 0 && min(most(i, j), most(j, i)) >= least
+}
+
+// nearby reports whether two hosts are as near to each other as on a LAN.
+func nearby(s *netmap.Snapshot, i, j int) bool {
 	e := s.Estimate(i, j)
-	return e.Has(netmap.FieldLatency) && e.Latency <= lanLatency && width(s, i, j) >= portShare*min(port[i], port[j])
+	return e.Has(netmap.FieldLatency) && e.Latency <= lanLatency
 }
 
 // lans parts the hosts of one leaf: by label, and labels that share a LAN are together.

@@ -72,6 +72,38 @@ func TestClustersUnderNoise(t *testing.T) {
 	}
 }
 
+// TestClustersOfYoungLAN: what five agents of one LAN read of it that had started together, with eleven others on the same two cores, takes their site not apart. It does where
+// what they read is certain.
+func TestClustersOfYoungLAN(t *testing.T) {
+	read := [5][5]float64{{0, 129.3, 178.8, 132.2, 76.46}, {179.4, 0, 179, 179.4, 89.04}, {146.4, 178.2, 0, 147, 107.5}, {179, 57.11, 178.5, 0, 177.9}, {179, 166.2, 179.3, 167.8, 0}}
+	spread := [5][5]float64{{0, 1.042, 0.294, 0.5, 0.954}, {0.5, 0, 0.205, 0.5, 0.972}, {0.5, 0.5, 0, 0.644, 0.5}, {0.5, 1.18, 0.296, 0, 0.5}, {0.021, 0.5, 0.02, 0.5, 0}}
+	l := lab{[]string{"A", "A", "A", "A", "A", "B", "B", "B"}, func(int) float64 { return 179 }, 2, 10 * time.Millisecond}
+	for _, certain := range []bool{false, true} {
+		snap := l.snapshot(0, rand.New(rand.NewPCG(1, 1)))
+		est := make([]netmap.Estimate, 0, 64)
+		for i := range 8 {
+			for j := range 8 {
+				e := snap.Estimate(i, j)
+				if i < 5 && j < 5 {
+					if e.Bandwidth = netmap.BytesPerSec(read[i][j]) * netmap.Mbps; !certain {
+						e.Spread = spread[i][j]
+					}
+				}
+				est = append(est, e)
+			}
+		}
+		p := &Problem{Snapshot: netmap.NewSnapshot(0, snap.Hosts(), est)}
+		tree, err := pools.Build(p.Snapshot, pools.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Tree = tree
+		if got := p.Clusters(); (len(got) == 2) == certain {
+			t.Errorf("certain %v: clusters %v of leaves %v", certain, got, tree.Leaves())
+		}
+	}
+}
+
 // TestClustersAndOneThirdHost: what one of the hosts of a third site measures, or says, takes no LAN apart whose hosts have two labels; what most of
 // them do does. And with many of them noise alone does not.
 func TestClustersAndOneThirdHost(t *testing.T) {
