@@ -24,9 +24,15 @@ const clockJump = time.Minute
 
 // windows are those of all runs of an engine, by host.
 type windows struct {
-	mu  sync.Mutex // guards all; taken under run.mu
+	mu  sync.Mutex // guards all below; taken under run.mu
 	all map[string]*window
+	// late is how long answers took, at least, when the last run to a host ended to which they are late ([Path.answersLate]). A window
+	// learns it from four answers, which take three such trips, and that is most of a short operation.
+	late map[string]time.Duration
 }
+
+// mostLate bounds the hosts that windows.late remembers.
+const mostLate = 4096
 
 // A tap is what one run has of the window to a host. All of it is written under run.mu and window.mu, and read under either. The nil tap bounds
 // nothing.
@@ -77,13 +83,17 @@ func (a *windows) join(t *tap) {
 	if a.all == nil {
 		a.all = make(map[string]*window)
 	}
-	if w := a.all[t.name]; w != nil {
-		t.window = w
+	old := a.all[t.name]
+	if old != nil {
+		t.window = old
 	}
 	a.all[t.name] = t.window
 	w := t.window
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if trip := a.late[t.name]; trip > 0 && old == nil && w.part > 0 {
+		w.limit = max(w.limit, w.covering(trip))
+	}
 	w.taps = append(w.taps, t)
 	t.served = w.virtual
 	w.fit()
@@ -101,6 +111,7 @@ func (a *windows) leave(t *tap) {
 	defer w.mu.Unlock()
 	if w.taps = slices.DeleteFunc(w.taps, func(o *tap) bool { return o == t }); len(w.taps) == 0 {
 		delete(a.all, t.name)
+		a.remember(t.name, w)
 		return
 	}
 	w.stuck -= t.stuck
@@ -113,6 +124,18 @@ func (a *windows) leave(t *tap) {
 		}
 		w.line = nil
 	}
+}
+
+// remember notes what answers took to w's host, if they were late. It needs a.mu and w.mu.
+func (a *windows) remember(name string, w *window) {
+	trip := slices.Min(w.trips[:])
+	if w.part == 0 || trip <= 0 {
+		return // too few have come
+	}
+	if a.late == nil || len(a.late) >= mostLate {
+		a.late = make(map[string]time.Duration)
+	}
+	a.late[name] = trip
 }
 
 // fit sets what windows have of the largest of their taps. It needs w.mu.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -103,6 +104,66 @@ func (b *tapBench) check(t *testing.T, seed uint64, step int) {
 	}
 	if waits > 0 && b.w.sent+b.w.reserved == b.w.got {
 		t.Fatalf("seed %d, step %d: %d lanes wait and nothing is under way", seed, step, waits)
+	}
+}
+
+// TestLateAnswersAreRemembered: a window to a host whose answers were late when the last run there ended begins as large as it then had to be. Others do not, and one
+// that is in use stays as it is.
+func TestLateAnswersAreRemembered(t *testing.T) {
+	const trip = 200 * time.Millisecond
+	late, even := Path{RTT: 10 * time.Millisecond, Rate: 1e6, Back: 3e5}, Path{RTT: 10 * time.Millisecond, Rate: 1e6, Back: 1e6}
+	for _, tt := range []struct {
+		name    string
+		path    Path
+		answers int
+		other   bool // the next run is to another host
+		after   Path
+		want    time.Duration // of the path; 0: what a new window holds
+	}{
+		{"late", late, 4, false, late, trip},
+		{"too few to tell", late, 3, false, late, 0},
+		{"another host", late, 4, true, late, 0},
+		{"no longer", late, 4, false, even, 0},
+		{"never", even, 4, false, late, 0},
+	} {
+		var a windows
+		tapTo := func(name string, p Path) *tap {
+			w := newWindow(p, 1, 4096)
+			t := &tap{window: w, name: name, slice: w.slice, step: w.step, part: w.part, queue: w.queue}
+			a.join(t)
+			return t
+		}
+		first := tapTo("host", tt.path)
+		first.window.least = 5 * time.Millisecond
+		for range tt.answers {
+			first.window.fill(trip, 5*time.Millisecond)
+		}
+		second := tapTo("host", tt.path)
+		if second.window != first.window {
+			t.Fatalf("%s: two windows to one host at a time", tt.name)
+		}
+		a.leave(first)
+		a.leave(second)
+		name := "host"
+		if tt.other {
+			name = "other"
+		}
+		want := newWindow(tt.after, 1, 4096).limit
+		next := tapTo(name, tt.after)
+		if tt.want > 0 {
+			want = max(want, int64(1e6*tt.want.Seconds())+next.window.slice)
+		}
+		if next.window.limit != want {
+			t.Errorf("%s: a window of %d bytes, want %d", tt.name, next.window.limit, want)
+		}
+		a.leave(next)
+	}
+	var a windows
+	for i := range 2 * mostLate {
+		a.remember(fmt.Sprint(i), &window{part: 1, trips: [4]time.Duration{1, 1, 1, 1}})
+	}
+	if len(a.late) > mostLate {
+		t.Errorf("%d hosts are remembered", len(a.late))
 	}
 }
 

@@ -220,10 +220,14 @@ func (w *window) fill(trip, took time.Duration) {
 	}
 	copy(w.trips[1:], w.trips[:])
 	w.trips[0] = trip - max(took-w.least, 0)
-	least := slices.Min(w.trips[:])
-	if more := int64(min(w.part*least.Seconds(), maxWindow)) + w.slice; w.pressed && more > w.limit && w.queued(w.late) < w.some()/2 {
+	if more := w.covering(slices.Min(w.trips[:])); w.pressed && more > w.limit && w.queued(w.late) < w.some()/2 {
 		w.limit = more
 	}
+}
+
+// covering returns what must be under way for this host's part of the path where answers take so long.
+func (w *window) covering(trip time.Duration) int64 {
+	return int64(min(w.part*trip.Seconds(), maxWindow)) + w.slice
 }
 
 // queued returns how much of the window stands in queues ahead, in bytes, where slices are late by so much.
