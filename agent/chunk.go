@@ -32,7 +32,7 @@ const (
 //
 // Across sites few blocks of an alltoall are forwarded, and a chunk that waits for an answer is
 // dear: on the same grid chunks of 4 KiB put 15 % more on the links than the blocks have, those of
-// 16 KiB 10 %.
+// 16 KiB 10 %. Where links hold each flow the last ones take long: see endsSoonest.
 //
 // An allgather in pieces is relayed over links where a chunk takes long, and yet headers and answers are dear. So a chunk is
 // whole packets, of which four are written in two slices and answered once. On that grid 64 KiB take 1.14 times the bound in chunks of 5,560

@@ -10,6 +10,7 @@ import (
 	"github.com/gridagent/gridagent/exchange/packed"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/shuffle"
+	"github.com/gridagent/gridagent/exchange/wan"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -63,6 +64,55 @@ func TestChunkOf(t *testing.T) {
 		}
 		if got := ChunkOf(p, tc.snap); got != want {
 			t.Errorf("%s: %d, want %d", tc.name, got, want)
+		}
+	}
+}
+
+// TestChunksOfHeldLinks: where the network holds each flow of an alltoall across sites its chunks are small if it is short; where one flow fills the link, or it
+// takes many seconds, they are not.
+func TestChunksOfHeldLinks(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		flow, capacity netmap.BytesPerSec
+		carried        bool // capacity is what exchanges were seen to get
+		latency        time.Duration
+		size           int64
+		want           int
+	}{
+		{"one flow fills it", 10 * netmap.Mbps, 10 * netmap.Mbps, false, 20 * time.Millisecond, 64 << 10, farChunk},
+		{"nobody has searched", 1 * netmap.Mbps, 0, false, 20 * time.Millisecond, 64 << 10, farChunk},
+		{"held, 0.2 s", 1 * netmap.Mbps, 10 * netmap.Mbps, false, 20 * time.Millisecond, 64 << 10, leastFarChunk},
+		{"held, as exchanges have seen", 1 * netmap.Mbps, 10 * netmap.Mbps, true, 20 * time.Millisecond, 64 << 10, leastFarChunk},
+		{"held, 3 s", 1 * netmap.Mbps, 10 * netmap.Mbps, false, 20 * time.Millisecond, 1 << 20, 8 << 10},
+		{"held, 13 s", 1 * netmap.Mbps, 10 * netmap.Mbps, false, 20 * time.Millisecond, 4 << 20, farChunk},
+		{"held, but near", 1 * netmap.Mbps, 10 * netmap.Mbps, false, 50 * time.Microsecond, 64 << 10, farChunk},
+	} {
+		hosts := []netmap.Host{{Name: "a", Site: "X"}, {Name: "b", Site: "X"}, {Name: "c", Site: "Y"}, {Name: "d", Site: "Y"}}
+		est := make([]netmap.Estimate, 16)
+		for i := range est {
+			est[i] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond, Bandwidth: 1000 * netmap.Mbps}
+			if hosts[i/4].Site == hosts[i%4].Site {
+				continue
+			}
+			est[i].Latency, est[i].Bandwidth = tc.latency, tc.flow
+			switch {
+			case tc.carried:
+				est[i].Known, est[i].Carried = est[i].Known|netmap.FieldCarried, tc.capacity
+			case tc.capacity > 0:
+				est[i].Known, est[i].Capacity = est[i].Known|netmap.FieldCapacity, tc.capacity
+			}
+		}
+		snap := netmap.NewSnapshot(1, hosts, est)
+		p, err := baseline.AlltoallSimple(snap.Names(), plan.AlltoallSizes{Uniform: tc.size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := endsSoonest(p, snap); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		}
+		p.Algorithm = wan.Name
+		if got := ChunkOf(p, snap); got < tc.want || tc.want < farChunk && got > max(tc.want, exchange.ChunkOf(p)) {
+			t.Errorf("%s: chunks of %d", tc.name, got)
 		}
 	}
 }
