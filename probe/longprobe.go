@@ -9,9 +9,6 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// longestDrain bounds how long a link is left alone after a long probe.
-const longestDrain = time.Second
-
 // A longProbe is one that is due.
 type longProbe struct {
 	kind Kind
@@ -199,7 +196,6 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		o.lanes, o.one, o.line = maxLanes, l.one, l.line
 	}
 	res, err := p.bulk(ctx, l.peer, o)
-	drain(ctx, res)
 	if fell.Load() {
 		p.Suspect(l.peer.Name)
 	}
@@ -225,12 +221,6 @@ func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress fun
 		p.mu.Unlock()
 	}
 	return p.spent(l, a, a.Bytes/trainPayload, err)
-}
-
-// drain waits, with the link's lease held, for the queue that a bulk probe has left behind: half a second at a ceiling of 1 Mbit/s. The next probe would take what is
-// left beside it for what the link has. On a link of 1.66 Mbit/s that holds each flow to 1, the two lanes of a search got 1.05 so, and nobody looked again.
-func drain(ctx context.Context, res bulkResult) {
-	_ = sleep(ctx, min(res.Loaded, longestDrain)) // that an exchange begins ends it
 }
 
 // spent charges what a long probe has sent in so many packets.
