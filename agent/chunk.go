@@ -17,7 +17,6 @@ const (
 	relayedChunk  = 5560     // of an allgather across sites, at least: four packets of 1,390
 	leastFarChunk = 4 << 10  // of an alltoall across sites over links that hold each flow
 	chunkBytes    = 273      // what a chunk of such an alltoall costs beside its bytes, as below
-	heldGain      = 1.25     // how many times what one flow gets a link carries that holds each
 )
 
 // ChunkOf returns the bytes of a chunk for the plan p over the hosts of snap.
@@ -85,7 +84,7 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	return chunk
 }
 
-// endsSoonest returns the chunk, in bytes, with which an alltoall across sites ends soonest: farChunk, or less where the network holds each flow. The last chunk of such a link
+// endsSoonest returns the chunk, in bytes, with which an alltoall across sites ends soonest: farChunk, or less where the network or losses hold each flow. The last chunk of such a link
 // crosses it at one flow's rate, while nothing else is left to send; smaller ones cost more headers and answers. Of 64 KiB blocks of four and two hosts over 10 Mbit/s that holds flows to 1,
 // which takes 0.42 s at best, a chunk of 16 KiB takes a third of that.
 func endsSoonest(p *plan.Plan, snap *netmap.Snapshot) int {
@@ -107,17 +106,16 @@ func endsSoonest(p *plan.Plan, snap *netmap.Snapshot) int {
 		for _, b := range t.Blocks {
 			l.bytes += float64(p.Size(b))
 		}
-		l.rate, l.capacity = max(l.rate, float64(e.Bandwidth)), max(l.capacity, float64(e.Bandwidth), float64(e.Carried))
-		if e.Has(netmap.FieldCapacity) {
-			l.capacity = max(l.capacity, float64(e.Capacity))
-		}
+		all, _ := snap.Link(t.Src, t.Dst)
+		l.rate = max(l.rate, float64(e.Bandwidth))
+		l.capacity = max(l.capacity, l.rate, float64(all))
 	}
 	best, soonest := farChunk, math.Inf(1)
 	for chunk := farChunk; chunk >= leastFarChunk; chunk /= 2 {
 		last := 0.
 		for _, l := range links {
 			took := l.bytes * (1 + chunkBytes/float64(chunk)) / l.capacity
-			if l.capacity >= heldGain*l.rate {
+			if l.capacity >= heldTimes*l.rate {
 				took += float64(chunk) / l.rate
 			}
 			last = max(last, took)
