@@ -16,8 +16,6 @@ const (
 	growGain  = 1.15
 	growPause = time.Second
 	growTry   = 4
-	// growBehind is the part of its share of the path below which a pair that has met losses before is behind because of them, though it meets none now.
-	growBehind = 0.5
 	// siteLanes bounds the lanes of all pairs of hosts between two sites together.
 	siteLanes = 128
 )
@@ -35,7 +33,6 @@ type growth struct {
 	settled time.Time     // when what was done last shows
 	rate    float64       // before the last step; 0: there was none
 	pause   time.Duration // after the last step that brought nothing
-	hurt    bool          // losses were met, in this period or before
 }
 
 // A crowd is what is seen of the lanes to one peer.
@@ -60,10 +57,7 @@ func (g *growth) look(now time.Time, p Path, c crowd) int {
 	}
 	rate, lost := float64(c.bytes-g.bytes)/d.Seconds(), c.lost-g.lost
 	g.began, g.bytes, g.lost = now, c.bytes, c.lost
-	// A lane that has lost a packet early on is behind for tens of round trips in which it may lose no other.
-	g.hurt = g.hurt || lost > 0
-	behind := g.hurt && rate < growBehind*p.part()
-	if lost == 0 && !behind || rate <= 0 || c.queue > max(c.rtt/8, 4*time.Millisecond) {
+	if lost == 0 || rate <= 0 || c.queue > max(c.rtt/8, 4*time.Millisecond) {
 		return c.lanes
 	}
 	if g.rate > 0 && rate < growGain*g.rate {

@@ -64,42 +64,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthOfThoseBehind: a pair that lost a packet while a queue stood, and since then gets less than half of its part with neither loss nor queue, gets more lanes. Who gets more, or has
-// lost nothing, does not.
-func TestGrowthOfThoseBehind(t *testing.T) {
-	p := Path{RTT: 100 * time.Millisecond, Rate: 1e6, Flows: 4}
-	for _, tt := range []struct {
-		name string
-		lost uint64
-		rate float64 // bytes a second, of 250,000 that are its part
-		more bool
-	}{
-		{"behind", 3, 1e5, true},
-		{"not so far", 3, 1.5e5, false},
-		{"never lost any", 0, 1e5, false},
-	} {
-		var g growth
-		c := crowd{lanes: 1, rtt: p.RTT, queue: p.RTT}
-		now, lanes := time.Unix(0, 0), 1
-		for range 200 {
-			lanes = g.look(now, p, c)
-			if lanes > 1 {
-				break
-			}
-			now = now.Add(tendEvery)
-			c.bytes += int64(tt.rate * tendEvery.Seconds())
-			if now.Sub(time.Unix(0, 0)) > time.Second {
-				c.queue = 0
-			} else if now.Sub(time.Unix(0, 0)) <= time.Second/2 {
-				c.lost += tt.lost
-			}
-		}
-		if lanes > 1 != tt.more {
-			t.Errorf("%s: %d lanes", tt.name, lanes)
-		}
-	}
-}
-
 // TestGrowthIsBounded: however slow lanes are, there are no more than the pairs of a site may have.
 func TestGrowthIsBounded(t *testing.T) {
 	p := Path{RTT: time.Second, Rate: 1e9}
