@@ -127,10 +127,8 @@ func (x *run) staff(p *peer, n int) {
 	switch {
 	case p.lanes == 0 && n == 1:
 		to = 1
-		if p.pacer != nil && p.path.Lossy() && x.eng.cfg.Lanes == nil {
-			p.spare = true
-			m, delay := x.meter(p, 1), spareTrips*p.path.RTT+p.pacer.slot(handshakeBytes, time.Now())
-			x.writers.Go(func() { x.lane(p, 1, delay, m) })
+		if p.path.Lossy() {
+			p.spare = x.addSpare(p, spareTrips*p.path.RTT)
 		}
 	case p.lanes == 0:
 		to = n + 1
@@ -151,6 +149,24 @@ func (x *run) staff(p *peer, n int) {
 	}
 	p.lanes = n
 	p.win.serve(n, p.path, x.part.Chunk)
+}
+
+// addSpare has a spare lane beside the one that serves p, which connects after delay, and reports whether p may have one. It needs x.mu.
+func (x *run) addSpare(p *peer, delay time.Duration) bool {
+	if p.pacer == nil || x.eng.cfg.Lanes != nil {
+		return false
+	}
+	m := x.meter(p, 1)
+	delay += p.pacer.slot(handshakeBytes, time.Now())
+	x.writers.Go(func() { x.lane(p, 1, delay, m) })
+	return true
+}
+
+// short reports whether losses have left the one lane to a peer over p a congestion window that holds less than the pair's part of p takes in a
+// round trip. One is enough: it ends slow start at seven tenths of the window, which from then on grows by a packet in a round trip. The map need not know
+// yet that losses hold a flow there.
+func (c crowd) short(p Path) bool {
+	return c.lanes == 1 && c.lost > 0 && c.rtt > 0 && float64(c.window) < p.part()*c.rtt.Seconds()
 }
 
 // opened notes that s is lane n to p, by way of another host unless by is empty.
@@ -190,7 +206,7 @@ func (x *run) closed(p *peer, l *outLane) {
 // nothing is sent there while more waits for the pacer than it lets go, until all was given to a lane. What losses leave of that lane's congestion window
 // is too little for what is left at the end: 30 KB took a second so. It needs run.mu.
 func (p *peer) rests(l *outLane) bool {
-	return p.spare && p.lanes == 1 && l.n == 1 && !p.pacer.idle(time.Now()) && !p.allOut()
+	return p.spare && p.lanes == 1 && l.n == 1 && !p.short && !p.pacer.idle(time.Now()) && !p.allOut()
 }
 
 // spares reports whether l leaves the data to other lanes. It needs run.mu.

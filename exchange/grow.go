@@ -37,13 +37,17 @@ type growth struct {
 
 // A crowd is what is seen of the lanes to one peer.
 type crowd struct {
-	lanes int
-	bytes int64         // that the peer has answered
-	lost  uint64        // packets, of connections that are open
-	rtt   time.Duration // least round trip
-	queue time.Duration // what round trips are longer than that, on average of the lanes
-	idle  bool          // some lane had nothing to write, or its window was full
+	lanes  int
+	bytes  int64         // that the peer has answered
+	lost   uint64        // packets, of connections that are open
+	rtt    time.Duration // least round trip
+	queue  time.Duration // what round trips are longer than that, on average of the lanes
+	window int64         // congestion window of the first of them, in bytes
+	idle   bool          // some lane had nothing to write, or its window was full
 }
+
+// queued reports whether packets stand in a queue.
+func (c crowd) queued() bool { return c.queue > max(c.rtt/8, 4*time.Millisecond) }
 
 // look returns how many lanes there should be.
 func (g *growth) look(now time.Time, p Path, c crowd) int {
@@ -57,7 +61,7 @@ func (g *growth) look(now time.Time, p Path, c crowd) int {
 	}
 	rate, lost := float64(c.bytes-g.bytes)/d.Seconds(), c.lost-g.lost
 	g.began, g.bytes, g.lost = now, c.bytes, c.lost
-	if lost == 0 || rate <= 0 || c.queue > max(c.rtt/8, 4*time.Millisecond) {
+	if lost == 0 || rate <= 0 || c.queued() {
 		return c.lanes
 	}
 	if g.rate > 0 && rate < growGain*g.rate {

@@ -75,3 +75,25 @@ func TestGrowthIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestShort: of which lanes losses leave too small a window.
+func TestShort(t *testing.T) {
+	p := Path{RTT: 100 * time.Millisecond, Rate: 1e6, Capacity: 4e6, Flows: 8} // a pair's part: 50 kB a round trip
+	lane := crowd{lanes: 1, lost: 1, rtt: p.RTT, window: 30_000}
+	for _, c := range []struct {
+		name string
+		edit func(*crowd)
+		want bool
+	}{
+		{"a loss has left a small window", func(*crowd) {}, true},
+		{"none has", func(c *crowd) { c.lost = 0 }, false},
+		{"the window is large enough", func(c *crowd) { c.window = 51_000 }, false},
+		{"there are several lanes", func(c *crowd) { c.lanes = 2 }, false},
+		{"nothing is known of round trips", func(c *crowd) { c.rtt = 0 }, false},
+	} {
+		l := lane
+		if c.edit(&l); l.short(p) != c.want {
+			t.Errorf("%s: short is %v", c.name, !c.want)
+		}
+	}
+}

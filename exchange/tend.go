@@ -88,6 +88,12 @@ func (x *run) tendPeer(p *peer, now time.Time) {
 		x.eng.cfg.Log.Debug("more lanes", "peer", p.name, "exchange", x.part.ID, "lanes", n, "had", p.lanes)
 		x.staff(p, n)
 	}
+	short := c.short(p.path)
+	if short && !p.spare && !c.idle && !c.queued() && p.main == nil {
+		p.spare = x.addSpare(p, 0)
+		p.late = p.spare
+	}
+	p.short = short && p.late
 	if several := p.lanes > 1 || p.spare; several || p.win.mates() {
 		var stuck int64
 		for _, l := range p.outs {
@@ -118,6 +124,9 @@ func (p *peer) look() crowd {
 		}
 		c.lost += st.PacketsLost
 		sent += st.PacketsSent
+		if l.n == 0 {
+			c.window = int64(st.CongestionWindow)
+		}
 		if c.rtt == 0 || st.MinRTT < c.rtt {
 			c.rtt = st.MinRTT
 		}
