@@ -47,6 +47,7 @@ func Allgather(net *plan.Network, rings [][]int, sizes []int64, blind []bool) (*
 	strands, cuts := shareOut(pools, sizes, trees, w)
 	d := newScheduler(s, net, w, pools, strands)
 	d.run()
+	d.even()
 	d.circulate(rings)
 	p.Cuts, p.Transfers = cuts, d.transfers()
 	return p, nil
