@@ -127,7 +127,7 @@ func (x *run) staff(p *peer, n int) {
 	switch {
 	case p.lanes == 0 && n == 1:
 		to = 1
-		if p.path.Lossy() {
+		if p.path.Lossy() && p.pacer != nil {
 			p.spare = x.addSpare(p, spareTrips*p.path.RTT)
 		}
 	case p.lanes == 0:
@@ -153,7 +153,7 @@ func (x *run) staff(p *peer, n int) {
 
 // addSpare has a spare lane beside the one that serves p, which connects after delay, and reports whether p may have one. It needs x.mu.
 func (x *run) addSpare(p *peer, delay time.Duration) bool {
-	if p.pacer == nil || x.eng.cfg.Lanes != nil {
+	if x.eng.cfg.Lanes != nil {
 		return false
 	}
 	m := x.meter(p, 1)
