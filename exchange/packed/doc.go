@@ -16,7 +16,7 @@
 // Chu & Liu's and Edmonds'). The bound is known beforehand, so the search knows when to stop.
 //
 // Over each link about as many pairs of hosts send as it takes flows to fill it, and each host keeps to
-// its own few: eight flows that go on lose nothing where 32 that begin together overflow the queue of the link.
+// its own few, with alike amounts for each: eight flows that go on lose nothing where 32 that begin together overflow the queue of the link.
 //
 // Where the hosts of a site have blocks of very different sizes, they send alike amounts to other sites all the same: who has more gives pieces to its mates.
 //
@@ -28,6 +28,7 @@
 //	widths.go                   how many pairs of hosts carry a link
 //	strands.go                  where blocks are cut
 //	schedule.go                 over which hosts pieces go, and in which order
+//	even.go                     over which pairs, once all are placed
 //
 // Place in the flow: beside min3, above package plan; the planner composes and compares. It
 // is pure and deterministic.
