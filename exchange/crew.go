@@ -127,7 +127,7 @@ func (x *run) staff(p *peer, n int) {
 	switch {
 	case p.lanes == 0 && n == 1:
 		to = 1
-		if p.path.Lossy() && p.pacer != nil {
+		if p.path.Lossy() {
 			p.spare = x.addSpare(p, spareTrips*p.path.RTT)
 		}
 	case p.lanes == 0:
@@ -151,9 +151,10 @@ func (x *run) staff(p *peer, n int) {
 	p.win.serve(n, p.path, x.part.Chunk)
 }
 
-// addSpare has a spare lane beside the one that serves p, which connects after delay, and reports whether p may have one. It needs x.mu.
+// addSpare has a spare lane beside the one that serves p, which connects after delay, and reports whether p may have one: where a pacer keeps its pair to
+// a part of the link. Where one flow fills the link a second one overflows its queue. It needs x.mu.
 func (x *run) addSpare(p *peer, delay time.Duration) bool {
-	if x.eng.cfg.Lanes != nil {
+	if p.pacer == nil || x.eng.cfg.Lanes != nil {
 		return false
 	}
 	m := x.meter(p, 1)
@@ -162,11 +163,11 @@ func (x *run) addSpare(p *peer, delay time.Duration) bool {
 	return true
 }
 
-// short reports whether losses have left the one lane to a peer over p a congestion window that holds less than the pair's part of p takes in a
-// round trip. One is enough: it ends slow start at seven tenths of the window, which from then on grows by a packet in a round trip. The map need not know
-// yet that losses hold a flow there.
+// short reports whether losses have left the one lane to a peer over p a congestion window that holds less than the pair's part of p takes until it is
+// acknowledged. One is enough: it ends slow start at seven tenths of the window, which from then on grows by a packet in a round trip. The map need not know
+// yet that losses hold a flow there. Acknowledgements that wait behind what comes the other way make it worse.
 func (c crowd) short(p Path) bool {
-	return c.lanes == 1 && c.lost > 0 && c.rtt > 0 && float64(c.window) < p.part()*c.rtt.Seconds()
+	return c.lanes == 1 && c.lost > 0 && c.rtt > 0 && float64(c.window) < p.part()*(c.rtt+max(c.queue-c.ahead, 0)).Seconds()
 }
 
 // opened notes that s is lane n to p, by way of another host unless by is empty.

@@ -42,12 +42,16 @@ type crowd struct {
 	lost   uint64        // packets, of connections that are open
 	rtt    time.Duration // least round trip
 	queue  time.Duration // what round trips are longer than that, on average of the lanes
+	ahead  time.Duration // what the quickest slices of late stood in a queue on their way there
 	window int64         // congestion window of the first of them, in bytes
 	idle   bool          // some lane had nothing to write, or its window was full
 }
 
-// queued reports whether packets stand in a queue.
-func (c crowd) queued() bool { return c.queue > max(c.rtt/8, 4*time.Millisecond) }
+// queued reports whether packets, or their acknowledgements, stand in a queue.
+func (c crowd) queued() bool { return c.queue > c.some() }
+
+// some is what a queue must hold to count.
+func (c crowd) some() time.Duration { return max(c.rtt/8, 4*time.Millisecond) }
 
 // look returns how many lanes there should be.
 func (g *growth) look(now time.Time, p Path, c crowd) int {

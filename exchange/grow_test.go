@@ -88,6 +88,8 @@ func TestShort(t *testing.T) {
 		{"a loss has left a small window", func(*crowd) {}, true},
 		{"none has", func(c *crowd) { c.lost = 0 }, false},
 		{"the window is large enough", func(c *crowd) { c.window = 51_000 }, false},
+		{"it is, but acknowledgements are late", func(c *crowd) { c.window, c.queue = 51_000, 10*time.Millisecond }, true},
+		{"what goes there stands in a queue", func(c *crowd) { c.window, c.queue, c.ahead = 51_000, 10*time.Millisecond, 10*time.Millisecond }, false},
 		{"there are several lanes", func(c *crowd) { c.lanes = 2 }, false},
 		{"nothing is known of round trips", func(c *crowd) { c.rtt = 0 }, false},
 	} {

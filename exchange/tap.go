@@ -412,6 +412,13 @@ func (t *tap) state() (tight bool, late time.Duration) {
 	return t.tight, t.window.late
 }
 
+// alone reports whether no other run uses the window. It needs run.mu.
+func (t *tap) alone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.shared()
+}
+
 // mates reports whether other runs use the window as well. It needs run.mu.
 func (t *tap) mates() bool {
 	t.mu.Lock()

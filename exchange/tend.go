@@ -89,7 +89,7 @@ func (x *run) tendPeer(p *peer, now time.Time) {
 		x.staff(p, n)
 	}
 	short := c.short(p.path)
-	if short && !p.spare && !c.idle && !c.queued() && p.main == nil {
+	if short && !p.spare && !c.idle && c.ahead <= c.some() && p.main == nil && p.win.alone() {
 		p.spare = x.addSpare(p, 0)
 		p.late = p.spare
 	}
@@ -110,6 +110,7 @@ func (x *run) tendPeer(p *peer, now time.Time) {
 // their own that is held for long.
 func (p *peer) look() crowd {
 	c := crowd{lanes: p.lanes, idle: p.idled, bytes: p.win.got}
+	_, c.ahead = p.win.state()
 	var queue time.Duration
 	var sent uint64
 	n := 0
