@@ -6,7 +6,7 @@ import (
 )
 
 // even deals what a host sends to a pool out anew over the pairs of hosts that it uses there, the largest pieces first, each to the pair that has least
-// so far (Graham's LPT rule, SIAM J. Appl. Math. 1969), where that leaves the fullest pair with less. In the order in which they leave, five pieces of one
+// so far (the LPT rule of Graham, SIAM J. Appl. Math. 17, 1969), where that leaves the fullest pair with less. In the order in which they leave, five pieces of one
 // block went over two pairs as 649 and 392 KB: where something holds each flow the first ended alone, long after the other.
 //
 // A piece that goes on from that pool still does so by the host that was chosen for it.
