@@ -215,7 +215,11 @@ func reply(res *group.Result, c *call) (*answer, error) {
 		a.sizes = append(a.sizes, uint64(n))
 	}
 	if !c.inline && (c.turn == nil || len(res.Data) > int(min(c.turn.InlineLimit, maxInlineResult))) {
-		a.spool = res.Path
+		path, err := res.Path()
+		if err != nil {
+			return nil, connect.NewError(connect.CodeResourceExhausted, err)
+		}
+		a.spool = path
 		return a, nil
 	}
 	if len(res.Data) > maxInlineResult {

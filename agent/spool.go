@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -104,14 +105,64 @@ func writeZeros(f *os.File, size int64) error {
 	return nil
 }
 
+// maxHeld is up to how many bytes a result is kept in the agent's memory and becomes a file only if a client asks for one: most travel inside the
+// answer to the call (the client's maxInline), and to make, map and remove a file costs more than such a result itself.
+const maxHeld = 64 << 10
+
+// alloc makes the buffer of an operation's result. It is for group.Config.Alloc.
+func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
+	if size <= maxHeld {
+		return &held{spool: s, data: make([]byte, size)}, nil
+	}
+	return s.mapped(size)
+}
+
+// A held buffer is memory of the agent, and a spool file from when one is asked for.
+type held struct {
+	spool *spool
+	data  []byte
+
+	mu   sync.Mutex // guards path
+	path string
+}
+
+func (h *held) Bytes() []byte { return h.data }
+
+// Path writes the file, once.
+func (h *held) Path() (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.path != "" {
+		return h.path, nil
+	}
+	f, err := h.spool.create("result", int64(len(h.data)))
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(h.data)
+	if err = errors.Join(err, f.Chmod(0o400), f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", fmt.Errorf("spool: %w", err)
+	}
+	h.path = f.Name()
+	return h.path, nil
+}
+
+func (h *held) Release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.path != "" {
+		os.Remove(h.path)
+	}
+}
+
 // A mapped buffer is a spool file in memory.
 type mapped struct {
 	path string
 	data []byte
 }
 
-// alloc makes the buffer of an operation's result. It is for group.Config.Alloc.
-func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
+func (s *spool) mapped(size int64) (*mapped, error) {
 	f, err := s.create("result", size)
 	if err != nil {
 		return nil, err
@@ -123,9 +174,6 @@ func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
 		os.Remove(f.Name())
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	if size == 0 {
-		return m, nil
-	}
 	m.data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		os.Remove(f.Name())
@@ -134,13 +182,11 @@ func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
 	return m, nil
 }
 
-func (m *mapped) Bytes() []byte { return m.data }
-func (m *mapped) Path() string  { return m.path }
+func (m *mapped) Bytes() []byte         { return m.data }
+func (m *mapped) Path() (string, error) { return m.path, nil }
 
 func (m *mapped) Release() {
-	if m.data != nil {
-		unix.Munmap(m.data)
-	}
+	unix.Munmap(m.data)
 	os.Remove(m.path)
 }
 

@@ -24,6 +24,16 @@ func openTestSpool(t *testing.T, dir string) *spool {
 	return s
 }
 
+// pathOf is the file of b.
+func pathOf(t *testing.T, b group.Buffer) string {
+	t.Helper()
+	path, err := b.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestSpoolIsEmptiedAtStartAndEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "spool")
 	s := openTestSpool(t, dir)
@@ -41,16 +51,23 @@ func TestSpoolIsEmptiedAtStartAndEnd(t *testing.T) {
 	if _, err := os.Stat(f.Name()); !os.IsNotExist(err) {
 		t.Errorf("%s of a killed agent is still there: %v", f.Name(), err)
 	}
-	b, err := s.alloc(group.ID{}, 0, 10)
-	if err != nil {
-		t.Fatal(err)
+	var results []group.Buffer
+	for _, size := range []int64{10, maxHeld + 1} {
+		b, err := s.alloc(group.ID{}, 0, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pathOf(t, b)
+		results = append(results, b)
 	}
 	s.close()
-	if _, err := os.Stat(b.Path()); !os.IsNotExist(err) {
-		t.Errorf("%s is still there after the end: %v", b.Path(), err)
+	for _, b := range results {
+		if _, err := os.Stat(pathOf(t, b)); !os.IsNotExist(err) {
+			t.Errorf("%s is still there after the end: %v", pathOf(t, b), err)
+		}
+		b.Bytes()[9] = 1 // what is mapped outlives its name
+		b.Release()
 	}
-	b.Bytes()[9] = 1 // what is mapped outlives its name
-	b.Release()
 	if _, err := os.Stat(mine); err != nil {
 		t.Errorf("a file that is none of the spool's: %v", err)
 	}
@@ -92,25 +109,34 @@ func TestSpoolThatOthersCanWrite(t *testing.T) {
 	}
 }
 
+// TestSpoolFiles: a result is a file by the time that it is asked for, and small ones are none before.
 func TestSpoolFiles(t *testing.T) {
 	s := openTestSpool(t, t.TempDir())
-	for _, size := range []int64{0, 1, 4096, 1<<20 + 3} {
+	for _, size := range []int64{0, 1, 4096, maxHeld, maxHeld + 1, 1<<20 + 3} {
 		b, err := s.alloc(group.ID{}, 0, size)
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
-		info, err := os.Stat(b.Path())
+		if size > 0 {
+			b.Bytes()[size-1] = 0xAB
+		}
+		files, err := filepath.Glob(filepath.Join(s.dir, "*.blk"))
+		if err != nil || len(files) != 0 != (size > maxHeld) {
+			t.Errorf("%d bytes: files %v before one is asked for, %v", size, files, err)
+		}
+		path := pathOf(t, b)
+		if again := pathOf(t, b); again != path {
+			t.Errorf("%d bytes: %s, and then %s", size, path, again)
+		}
+		info, err := os.Stat(path)
 		if err != nil || info.Size() != size || int64(len(b.Bytes())) != size || info.Mode().Perm() != 0o400 {
 			t.Errorf("%d bytes: file %v, memory %d, %v", size, info, len(b.Bytes()), err)
 		}
-		if size > 0 {
-			b.Bytes()[size-1] = 0xAB
-			if got, err := os.ReadFile(b.Path()); err != nil || got[size-1] != 0xAB {
-				t.Errorf("%d bytes: the file does not show what is in memory: %v", size, err)
-			}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, b.Bytes()) {
+			t.Errorf("%d bytes: the file does not show what is in memory: %v", size, err)
 		}
 		b.Release()
-		if _, err := os.Stat(b.Path()); !os.IsNotExist(err) {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%d bytes: file after Release: %v", size, err)
 		}
 	}
@@ -179,6 +205,22 @@ func TestSpoolOnFullDisk(t *testing.T) {
 			t.Errorf("%d bytes on 1 MiB: %v", size, err)
 		}
 	}
+	if left, _ := filepath.Glob(filepath.Join(s.dir, "*.blk")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	full, err := s.alloc(group.ID{}, 0, 1000<<10)
+	if err != nil {
+		t.Fatalf("nearly all of it: %v", err)
+	}
+	small, err := s.alloc(group.ID{}, 0, maxHeld)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path, err := small.Path(); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), s.dir) {
+		t.Errorf("%d bytes with no room: %s, %v", maxHeld, path, err)
+	}
+	small.Release()
+	full.Release()
 	if left, _ := filepath.Glob(filepath.Join(s.dir, "*.blk")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -190,7 +190,7 @@ func (p *Operation) Wait(ctx context.Context) (*Result, error) {
 		},
 	}
 	if v.buf != nil {
-		out.Data, out.Path = v.buf.Bytes(), v.buf.Path()
+		out.Data, out.buf = v.buf.Bytes(), v.buf
 	}
 	return out, nil
 }

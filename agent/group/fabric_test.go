@@ -338,9 +338,9 @@ type memBuffer struct {
 	b []byte
 }
 
-func (b *memBuffer) Bytes() []byte { return b.b }
-func (b *memBuffer) Path() string  { return "" }
-func (b *memBuffer) Release()      { b.f.mu.Lock(); b.f.live--; b.f.mu.Unlock() }
+func (b *memBuffer) Bytes() []byte         { return b.b }
+func (b *memBuffer) Path() (string, error) { return "", nil }
+func (b *memBuffer) Release()              { b.f.mu.Lock(); b.f.live--; b.f.mu.Unlock() }
 
 func (f *fabric) alloc(n int64) (Buffer, error) {
 	f.mu.Lock()

@@ -56,8 +56,9 @@ type Segment struct{ Offset, Len int64 }
 // A Buffer is memory for a result that clients of the same host can map.
 type Buffer interface {
 	Bytes() []byte // all of it, writable until Seal
-	Path() string  // the file that clients map; empty where there is none
-	Release()      // unmap and remove
+	// Path is the file that clients map, empty where there is none. It may be made when it is asked for, once all bytes are there.
+	Path() (string, error)
+	Release() // unmap and remove
 }
 
 // Transferred counts what one exchange moved at this host, in all and by peer: payload, each

@@ -34,12 +34,20 @@ type Report struct {
 // operation was a barrier, until [Operation.Drop], the rank's next [Rank.Do], or Leave.
 type Result struct {
 	Data   []byte
-	Path   string
 	Sizes  []int64
 	Report Report
 
-	m *member
-	o *op
+	m   *member
+	o   *op
+	buf Buffer // of Data; nil: there is none
+}
+
+// Path returns the file in which Data is, see [Buffer]. It is called before Release.
+func (r *Result) Path() (string, error) {
+	if r.buf == nil {
+		return "", nil
+	}
+	return r.buf.Path()
 }
 
 // Release lets go of Data. It is called once.
