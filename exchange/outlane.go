@@ -27,8 +27,10 @@ type outLane struct {
 	win    *tap       // the peer's; nil: none
 	cond   *sync.Cond // the peer's
 	turn   turn
-	pacer  *pacer // of all that go to the peer's site, or to the peer; nil: none
-	meter  *meter // nil: nobody wants to know
+	// It has gathered frames that are not written. Its goroutine's.
+	gathered bool
+	pacer    *pacer // of all that go to the peer's site, or to the peer; nil: none
+	meter    *meter // nil: nobody wants to know
 
 	// Guarded by run.mu, and used where there is a window: without one nobody answers.
 	taken     int64     // chunk bytes that this stream was given
@@ -153,39 +155,40 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 var errAnswers = errors.New("answers have stopped")
 
 // write writes what is next until there is nothing more or the stream breaks.
-func (x *run) write(p *peer, l *outLane) error {
-	buf := header{id: x.part.ID, lane: l.n}.appendTo(make([]byte, 0, coalesce+maxFrame))
+func (x *run) write(p *peer, l *outLane) (err error) {
+	b := x.batchOf(l)
+	defer func() { b.wrote(err) }() // what was gathered and not written
+	b.buf = header{id: x.part.ID, lane: l.n}.appendTo(b.buf)
 	if x.ask(l) {
-		buf = (&frame{kind: frameTell, number: l.step()}).appendTo(buf)
+		b.buf = (&frame{kind: frameTell, number: l.step()}).appendTo(b.buf)
 		x.greets(l)
 	}
-	if _, err := l.stream.Write(buf); err != nil {
+	if err := b.end(&work{}); err != nil {
 		return err
 	}
 	for {
+		l.gathered = len(b.buf) > 0
 		w := x.next(p, l)
 		began := time.Now()
-		var err error
 		switch w.kind {
 		case workDone:
-			return nil
+			return b.flush()
 		case workBroken:
 			return errAnswers
 		case workStop:
-			f := frame{kind: frameFail, reason: x.reason()}
-			_, err := l.stream.Write(f.appendTo(buf[:0]))
-			return err
+			b.buf = (&frame{kind: frameFail, reason: x.reason()}).appendTo(b.buf)
+			return b.flush()
+		case workFlush:
+			err = b.flush()
 		case frameChunk:
-			err = x.writeChunk(p, l, buf[:0], &w)
+			err = x.writeChunk(p, l, b, &w)
 		default:
 			f := frame{kind: w.kind, number: w.token}
 			if w.kind == frameSum {
 				f.number, f.sum = w.sb.b.number, x.checksum(w.sb.b)
 			}
-			_, err = l.stream.Write(f.appendTo(buf[:0]))
-		}
-		if w.sb != nil {
-			x.written(l, &w, err)
+			b.buf = f.appendTo(b.buf)
+			err = b.end(&w)
 		}
 		if err != nil {
 			return err
@@ -206,7 +209,7 @@ func (x *run) checksum(b *block) uint64 {
 	return b.want
 }
 
-func (x *run) writeChunk(p *peer, l *outLane, buf []byte, w *work) error {
+func (x *run) writeChunk(p *peer, l *outLane, to *batch, w *work) error {
 	b := w.sb.b
 	off := int64(w.index) * int64(x.part.Chunk)
 	size := b.size(w.index, x.part.Chunk)
@@ -214,27 +217,35 @@ func (x *run) writeChunk(p *peer, l *outLane, buf []byte, w *work) error {
 		x.sumChunk(b, w.index, w.mem.crc(off, size))
 	}
 	f := frame{kind: frameChunk, number: b.number, index: w.index, n: size}
-	buf = f.appendTo(buf)
-	if size <= coalesce {
+	if size <= max(coalesce, to.room-maxFrame) {
+		if !to.fits(size) { // or it is alone
+			if err := to.flush(); err != nil {
+				to.work = append(to.work, *w)
+				return err
+			}
+		}
+		to.buf = f.appendTo(to.buf)
 		for n := 0; n < size; {
 			piece := w.mem.at(off+int64(n), size-n)
-			buf = append(buf, piece...)
+			to.buf = append(to.buf, piece...)
 			n += len(piece)
 		}
 		x.slice(p, l, size, 0)
-		_, err := l.stream.Write(buf)
-		return err
+		return to.end(w)
 	}
+	to.work = append(to.work, *w)
+	to.buf = f.appendTo(to.buf)
 	for n := 0; n < size; {
 		some := x.slice(p, l, size-n, n)
 		for end := n + some; n < end; {
 			piece := w.mem.at(off+int64(n), end-n)
-			if err := writeBoth(l.stream, buf, piece); err != nil {
+			if err := to.flushWith(piece); err != nil {
 				return err
 			}
-			n, buf = n+len(piece), nil
+			n += len(piece)
 		}
 	}
+	to.wrote(nil)
 	return nil
 }
 

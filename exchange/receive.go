@@ -74,26 +74,26 @@ func (x *run) verdict() *outcome {
 // the stream is no error of the run: the opener comes back or has finished.
 func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 	var f frame
-	var out []byte // answers, reused
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
+	unit, _ := s.(unitReader)
 	for {
 		err := r.next(&f)
 		if err == nil {
-			out, err = x.handle(p, r, &f, out[:0])
+			tell.out, err = x.handle(p, r, &f, tell.out)
 		}
 		switch {
 		case err != nil:
 		case f.kind == frameTell:
-			out = tell.begin(f.number, out)
+			tell.begin(f.number)
 			if f.number > 0 && r.stage == nil { // a far way: the chunk may come on another stream meanwhile
 				r.stage = stageOf(x.part.Chunk)
 			}
 		case f.kind == frameChunk:
-			out = tell.chunk(f.n, out)
+			tell.chunk(f.n)
 		}
-		if err == nil && len(out) > 0 {
-			_, err = s.Write(out)
+		if err == nil && (unit == nil || r.br.Buffered() == 0 && !unit.Within()) {
+			err = tell.flush()
 		}
 		if err != nil {
 			if errors.Is(err, errMalformed) {

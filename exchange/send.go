@@ -74,6 +74,7 @@ const (
 	workDone   = 0xf0 // nothing is left for this peer
 	workStop   = 0xf1 // the run has ended
 	workBroken = 0xf2 // the answers have stopped
+	workFlush  = 0xf3 // nothing can be added to what was gathered
 )
 
 // sumChunk adds a chunk to the checksum of one of this host's own blocks. With the last
@@ -157,6 +158,9 @@ func (x *run) next(p *peer, l *outLane) work {
 			x.unlock()
 			x.mu.Lock()
 			continue
+		}
+		if l.gathered {
+			return work{kind: workFlush}
 		}
 		began := time.Now()
 		l.meter.enter(starved, began)

@@ -10,8 +10,9 @@ import (
 // to know sooner that it has fallen.
 const tellEvery = 200 * time.Millisecond
 
-// A teller answers the chunks of one stream with how many of their bytes were read.
+// A teller answers the frames of one stream, and its chunks with how many of their bytes were read.
 type teller struct {
+	out   []byte // answers that were not written yet
 	w     io.Writer
 	start time.Time // of the clock in the answers
 	on    bool      // the opener has asked for it
@@ -19,14 +20,23 @@ type teller struct {
 	said  int       // bytes in the last answer
 	bytes int       // of the chunks that are complete
 	told  time.Time // when the last answer was written
-	buf   []byte    // reused
 }
 
-// begin appends the answer to the opener's wish to be told after each step bytes: nothing was read, and so
+// begin answers the opener's wish to be told after each step bytes: nothing was read, and so
 // late is it here. Its first packet meets the shortest queue.
-func (t *teller) begin(step int, out []byte) []byte {
+func (t *teller) begin(step int) {
 	t.on, t.step = true, step
-	return t.answer(time.Now(), 0, out)
+	t.answer(time.Now(), 0)
+}
+
+// flush writes the answers.
+func (t *teller) flush() error {
+	if len(t.out) == 0 {
+		return nil
+	}
+	_, err := t.w.Write(t.out)
+	t.out = t.out[:0]
+	return err
 }
 
 // part is called when part of the bytes of a chunk have been read.
@@ -39,22 +49,21 @@ func (t *teller) part(bytes int) error {
 		return nil
 	}
 	t.told, t.said = now, t.bytes+bytes
-	t.buf = t.answer(now, t.bytes+bytes, t.buf[:0])
-	_, err := t.w.Write(t.buf)
-	return err
+	t.answer(now, t.bytes+bytes)
+	return t.flush()
 }
 
-// chunk appends the answer to a whole chunk of n bytes to out.
-func (t *teller) chunk(n int, out []byte) []byte {
+// chunk answers a whole chunk of n bytes.
+func (t *teller) chunk(n int) {
 	t.bytes += n
 	if !t.on {
-		return out
+		return
 	}
 	t.told, t.said = time.Now(), t.bytes
-	return t.answer(t.told, t.bytes, out)
+	t.answer(t.told, t.bytes)
 }
 
-// answer appends the answer that bytes were read to out.
-func (t *teller) answer(now time.Time, bytes int, out []byte) []byte {
-	return (&frame{kind: frameGot, number: bytes, index: int(now.Sub(t.start).Microseconds() % clockWrap)}).appendTo(out)
+// answer says that bytes were read.
+func (t *teller) answer(now time.Time, bytes int) {
+	t.out = (&frame{kind: frameGot, number: bytes, index: int(now.Sub(t.start).Microseconds() % clockWrap)}).appendTo(t.out)
 }

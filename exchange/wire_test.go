@@ -205,13 +205,13 @@ func TestChunksDoNotAllocate(t *testing.T) {
 	a.out.buf = make([]byte, 0, 64<<20) // the fake's own buffer is not to grow
 	l := &outLane{stream: a}
 	r := newFrameReader(b)
-	buf := make([]byte, 0, coalesce+maxFrame)
+	gathered := x[0].batchOf(l)
 	out := make([]byte, 0, 64)
 	var f frame
 	to, from := x[0].peers["host1"], x[1].peers["host0"]
 	allocs := testing.AllocsPerRun(500, func() {
 		w := x[0].next(to, l)
-		if err := x[0].writeChunk(to, l, buf, &w); err != nil {
+		if err := x[0].writeChunk(to, l, gathered, &w); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.next(&f); err != nil {

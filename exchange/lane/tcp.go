@@ -60,7 +60,8 @@ func (e *Endpoint) TCPTraffic(name string) TCPTraffic {
 
 // OpenTCP opens a stream of kind k to the member called name on a TCP connection of its
 // own: one that rests, or a new one, to the port that has the number of the member's
-// UDP port. congestion names the congestion control of the connection; empty means the system's.
+// UDP port. congestion names the congestion control of the connection; empty means the system's. The caller speaks
+// first: until it does the peer may not know of the stream, for 0.2 s.
 //
 // ctx bounds the call, not the stream; its cause is the error when it ends. Other errors wrap
 // ErrWrongCluster, an *IdentityError, ErrSelf, net.ErrClosed, or what the system says.
@@ -70,7 +71,7 @@ func (e *Endpoint) OpenTCP(ctx context.Context, name, congestion string, k Strea
 		if s == nil {
 			break
 		}
-		if _, err := s.Write([]byte{byte(k)}); err == nil {
+		if s.begin(k) == nil {
 			return s, nil
 		}
 		s.Abort() // it has broken just now; try the next one
@@ -87,7 +88,7 @@ func (e *Endpoint) OpenTCP(ctx context.Context, name, congestion string, k Strea
 		c.close()
 		return nil, net.ErrClosed
 	}
-	if _, err := s.Write([]byte{byte(k)}); err != nil {
+	if err := s.begin(k); err != nil {
 		s.Abort()
 		return nil, fmt.Errorf("open stream to %s: %w", name, err)
 	}

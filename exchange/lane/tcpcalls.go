@@ -26,6 +26,8 @@ type direction struct {
 	n     int        // bytes of it that were
 	errno unix.Errno
 	ready func(fd uintptr) bool
+	tls   *records // of what is read, if that is TLS; else nil
+	more  int      // so many writes are not the last for now: the kernel need not make a packet of what they leave
 }
 
 // fastTCP returns c with cheaper calls where it is a socket of the kernel's, else c itself.
@@ -69,7 +71,21 @@ func (c *rawTCP) Read(p []byte) (int, error) {
 func (t *direction) receive(fd uintptr) bool {
 	n, errno := call(unix.SYS_RECVFROM, fd, t.left, 0)
 	t.n, t.errno = n, errno
+	switch {
+	case t.tls == nil:
+	case errno == unix.EAGAIN:
+		t.tls.await(fd)
+	default:
+		t.tls.passed(t.left[:n])
+	}
 	return errno != unix.EAGAIN
+}
+
+// carriesTLS says that all that is read of c is TLS.
+func carriesTLS(c net.Conn) {
+	if f, ok := c.(*rawTCP); ok {
+		f.in.tls = new(records)
+	}
 }
 
 // Write is [net.Conn]'s.
@@ -79,17 +95,28 @@ func (c *rawTCP) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.left, t.n, t.errno = p, 0, 0
 	err := c.raw.Write(t.ready)
-	t.left = nil
+	t.left, t.more = nil, max(t.more-1, 0)
 	if err == nil && t.errno != 0 {
 		err = c.failed("write", "sendto", t.errno)
 	}
 	return t.n, err
 }
 
+// more says that the next n writes have something to follow them. The kernel waits for that for 200 ms at most.
+func (c *rawTCP) more(n int) {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.out.more = n
+}
+
 // send sends what the socket has room for; false: not yet all.
 func (t *direction) send(fd uintptr) bool {
+	flags := uintptr(unix.MSG_NOSIGNAL)
+	if t.more > 0 {
+		flags |= unix.MSG_MORE
+	}
 	for len(t.left) > 0 {
-		n, errno := call(unix.SYS_SENDTO, fd, t.left, unix.MSG_NOSIGNAL)
+		n, errno := call(unix.SYS_SENDTO, fd, t.left, flags)
 		if errno != 0 {
 			t.errno = errno
 			return errno != unix.EAGAIN

@@ -71,6 +71,7 @@ type tcpConn struct {
 // newTCPConn owns raw from now on. conf is made a TLS client's, if dialed, or a server's.
 func (e *Endpoint) newTCPConn(raw net.Conn, conf *tls.Config, dialed bool) *tcpConn {
 	raw = fastTCP(raw)
+	carriesTLS(raw)
 	c := &tcpConn{e: e, raw: raw, dialed: dialed, ready: make(chan *TCPStream, 1)}
 	if dialed {
 		c.tls = tls.Client(raw, conf)
@@ -146,10 +147,11 @@ func noEnd(err error) error {
 }
 
 // write writes one unit of head and body, which are not both empty, and leaves nothing in
-// buffers of ours. Each record of crypto/tls is a system call of its own, and often wakes the peer: what fits in
+// buffers of ours. Each record of crypto/tls is a system call of its own: what fits in
 // one record is one. To gather several saves nothing (measured with 64 and 128 KiB: what the calls cost less, the copy
-// costs more).
-func (c *tcpConn) write(head, body []byte) error {
+// costs more); but none before the last makes a packet that is not full, which would often wake the peer.
+// If follows, another unit comes at once, and neither does the last.
+func (c *tcpConn) write(head, body []byte, follows bool) error {
 	if c.broken {
 		return net.ErrClosed
 	}
@@ -160,6 +162,7 @@ func (c *tcpConn) write(head, body []byte) error {
 		buf, body = append(buf, body...), nil
 	}
 	c.scratch = buf[:0]
+	c.more(recordsOf(len(buf))+recordsOf(len(body)), follows)
 	_, err := c.rw.Write(buf)
 	if err == nil && len(body) > 0 {
 		_, err = c.rw.Write(body) // from where it lies
@@ -171,11 +174,27 @@ func (c *tcpConn) write(head, body []byte) error {
 	return err
 }
 
+// maxRecord is how many bytes crypto/tls puts into a record.
+const maxRecord = 16 << 10
+
+func recordsOf(n int) int { return (n + maxRecord - 1) / maxRecord }
+
+// more tells the kernel that n records belong together, and with others to come if follows.
+func (c *tcpConn) more(n int, follows bool) {
+	if f, ok := c.raw.(*rawTCP); ok {
+		if !follows {
+			n--
+		}
+		f.more(n)
+	}
+}
+
 // mark writes a mark.
 func (c *tcpConn) mark(v uint32) error {
 	if c.broken {
 		return net.ErrClosed
 	}
+	c.more(1, false)
 	_, err := c.rw.Write(binary.BigEndian.AppendUint32(c.scratch[:0], v))
 	c.broken = err != nil
 	return err

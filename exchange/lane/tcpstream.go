@@ -74,12 +74,31 @@ func (s *TCPStream) Read(p []byte) (int, error) {
 }
 
 // Write writes p. An error of a deadline is final: TLS cannot go on inside a record.
-func (s *TCPStream) Write(p []byte) (int, error) { return s.write(nil, p) }
+func (s *TCPStream) Write(p []byte) (int, error) { return s.write(nil, p, false) }
 
 // WriteBoth is Write of head and then body, with fewer system calls and records. n counts both.
-func (s *TCPStream) WriteBoth(head, body []byte) (n int, err error) { return s.write(head, body) }
+func (s *TCPStream) WriteBoth(head, body []byte) (n int, err error) {
+	return s.write(head, body, false)
+}
 
-func (s *TCPStream) write(head, body []byte) (int, error) {
+// begin writes the stream's kind, which goes out with what follows. The kernel says if the connection has broken.
+func (s *TCPStream) begin(k StreamKind) error {
+	_, err := s.write(nil, []byte{byte(k)}, true)
+	return err
+}
+
+// Gathers returns up to how many bytes it pays to put together for one write: each is a system call, a record and, where nothing waits to be sent, a
+// packet. It is a chunk of a full record and what belongs to it.
+func (s *TCPStream) Gathers() int { return maxRecord + maxRecord/16 }
+
+// Within reports whether the peer wrote more at once than has been read: it is on its way, whatever this side says. Read's goroutine calls it.
+func (s *TCPStream) Within() bool {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	return s.c.left > 0
+}
+
+func (s *TCPStream) write(head, body []byte, follows bool) (int, error) {
 	n := len(head) + len(body)
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
@@ -96,7 +115,7 @@ func (s *TCPStream) write(head, body []byte) (int, error) {
 	case n > maxUnit:
 		return 0, errors.New("write of 2 GiB or more to a TCP lane: want it in pieces")
 	}
-	if err := s.c.write(head, body); err != nil {
+	if err := s.c.write(head, body, follows); err != nil {
 		return 0, err
 	}
 	return n, nil

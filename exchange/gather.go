@@ -1,0 +1,81 @@
+package exchange
+
+// Over TCP each write is a system call, a TLS record and, where nothing waits to be sent, a packet, however few bytes it has: a chunk of 1 KiB, its
+// checksum and the answers to both were six. So what a lane has to say at one time goes out as one unit, and what a unit asks for is answered when
+// all of it was read. quic-go gathers by itself.
+
+// A costly stream is one for which it pays to gather up to so many bytes for one write. A [lane.TCPStream] is one.
+type costly interface{ Gathers() int }
+
+// A unitReader is a stream that knows whether the peer, when it wrote what was read last, wrote more behind it. A [lane.TCPStream] is one.
+type unitReader interface{ Within() bool }
+
+// leastGather is how much is gathered in any case, in bytes, and frameRoom what checksums and heads of frames take beside a chunk. More than a chunk is
+// not gathered where chunks are larger than leastGather: who forwards them has them one by one.
+const (
+	leastGather = 4 << 10
+	frameRoom   = 128
+)
+
+// A batch is what a lane has said and not written yet. It is the lane's goroutine's.
+type batch struct {
+	x    *run
+	l    *outLane
+	room int    // bytes that are gathered; 0: each frame goes at once
+	buf  []byte // frames, the last of which may lack its chunk's bytes
+	work []work // of entries that are in buf
+}
+
+func (x *run) batchOf(l *outLane) *batch {
+	b := &batch{x: x, l: l}
+	// A window counts what was written, and times slices.
+	if s, ok := l.stream.(costly); ok && l.win == nil && l.pacer == nil {
+		b.room = min(max(leastGather, x.part.Chunk)+frameRoom, s.Gathers())
+	}
+	b.buf = make([]byte, 0, max(b.room, coalesce)+maxFrame)
+	return b
+}
+
+// fits reports whether a chunk of size bytes may be gathered with what is in b.
+func (b *batch) fits(size int) bool { return len(b.buf)+maxFrame+size <= b.room }
+
+// end notes that a frame in buf is complete, of w unless that is of no entry.
+func (b *batch) end(w *work) error {
+	if w.sb != nil {
+		b.work = append(b.work, *w)
+	}
+	if b.fits(0) {
+		return nil
+	}
+	return b.flush()
+}
+
+// flush writes what was gathered.
+func (b *batch) flush() (err error) {
+	switch {
+	case len(b.buf) == 0:
+	case b.room > 0:
+		err = writeBoth(b.l.stream, b.buf, nil)
+	default:
+		_, err = b.l.stream.Write(b.buf)
+	}
+	b.wrote(err)
+	return err
+}
+
+// flushWith writes what was gathered and piece, of the chunk whose head is the last that was.
+func (b *batch) flushWith(piece []byte) error {
+	err := writeBoth(b.l.stream, b.buf, piece)
+	b.buf = b.buf[:0]
+	return err
+}
+
+// wrote notes that what was gathered was written, or could not be.
+func (b *batch) wrote(err error) {
+	b.buf = b.buf[:0]
+	for i := range b.work {
+		b.x.written(b.l, &b.work[i], err)
+	}
+	clear(b.work)
+	b.work = b.work[:0]
+}
