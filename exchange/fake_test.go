@@ -8,7 +8,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,9 +157,33 @@ func (s *fakeStream) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
+// A unitStream is a fake stream for which it pays to gather, like TCP's.
+type unitStream struct {
+	*fakeStream
+	writes *atomic.Int64
+}
+
+func (s unitStream) Gathers() int { return 17 << 10 }
+
+func (s unitStream) Within() bool {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	return len(s.in.buf) > 0
+}
+
+func (s unitStream) Write(p []byte) (int, error) {
+	s.writes.Add(1)
+	return s.fakeStream.Write(p)
+}
+
+func (s unitStream) WriteBoth(head, body []byte) (int, error) {
+	return s.Write(slices.Concat(head, body))
+}
+
 // A fakeGrid is a set of engines connected by fake streams.
 type fakeGrid struct {
 	engines map[string]*Engine
+	units   *atomic.Int64 // counts writes of unitStreams, which all streams are then; nil: none is
 	accepts sync.WaitGroup
 	// stream, if set, may change the opener's end of a new stream.
 	stream func(from, to string, s *fakeStream)
@@ -193,8 +219,12 @@ func (g *fakeGrid) open(ctx context.Context, from, to string) (Stream, error) {
 		g.stream(from, to, a)
 		g.mu.Unlock()
 	}
-	g.accepts.Go(func() { g.engines[to].Accept(context.Background(), from, b) })
-	return a, nil
+	near, far := Stream(a), Stream(b)
+	if g.units != nil {
+		near, far = unitStream{a, g.units}, unitStream{b, g.units}
+	}
+	g.accepts.Go(func() { g.engines[to].Accept(context.Background(), from, far) })
+	return near, nil
 }
 
 // A job is a plan with its data on every host.

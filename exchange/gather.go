@@ -10,8 +10,8 @@ type costly interface{ Gathers() int }
 // A unitReader is a stream that knows whether the peer, when it wrote what was read last, wrote more behind it. A [lane.TCPStream] is one.
 type unitReader interface{ Within() bool }
 
-// leastGather is how much is gathered in any case, in bytes, and frameRoom what checksums and heads of frames take beside a chunk. More than a chunk is
-// not gathered where chunks are larger than leastGather: who forwards them has them one by one.
+// leastGather is how much is gathered in any case, in bytes, and frameRoom what checksums and heads of frames take beside a chunk. Inside one site no more than
+// a chunk is, where chunks are larger: who forwards them is to have them one by one. Where others are far it makes no difference.
 const (
 	leastGather = 4 << 10
 	frameRoom   = 128
@@ -30,7 +30,9 @@ func (x *run) batchOf(l *outLane) *batch {
 	b := &batch{x: x, l: l}
 	// A window counts what was written, and times slices.
 	if s, ok := l.stream.(costly); ok && l.win == nil && l.pacer == nil {
-		b.room = min(max(leastGather, x.part.Chunk)+frameRoom, s.Gathers())
+		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
+			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
+		}
 	}
 	b.buf = make([]byte, 0, max(b.room, coalesce)+maxFrame)
 	return b

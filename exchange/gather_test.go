@@ -1,0 +1,72 @@
+package exchange
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+)
+
+// TestGathers: small chunks, their checksums and the answers to both go out together over a stream for which that pays, each by
+// itself over others.
+func TestGathers(t *testing.T) {
+	const hosts, chunk, chunks = 4, 100, 60
+	count := func(t *testing.T, gather bool) (writes int64) {
+		inBubble(t, func(t *testing.T) {
+			p := ringPlan(hosts)
+			p.MessageBytes = chunk * chunks
+			g := newFakeGrid(t, p.Hosts, nil)
+			g.limit = 1 << 20
+			g.units = new(atomic.Int64)
+			if !gather {
+				n := g.units
+				g.units = nil
+				g.stream = func(_, _ string, s *fakeStream) { s.pause = func() { n.Add(1) } }
+				defer func() { writes = n.Load() }()
+			}
+			j := newJob(t, rand.New(rand.NewPCG(1, 70)), p, chunk)
+			_, errs := g.run(t.Context(), j)
+			for h, err := range errs {
+				if err == nil {
+					err = j.check(h)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			g.accepts.Wait()
+			if gather {
+				writes = g.units.Load()
+			}
+		})
+		return writes
+	}
+	single, gathered := count(t, false), count(t, true) // the former without those of answers
+	t.Logf("%d writes of single frames, %d with answers of what was gathered", single, gathered)
+	if least := int64(hosts * (hosts - 1) * chunks); single < least || gathered > single/10 {
+		t.Errorf("%d writes of what was gathered and %d of single frames, at least %d", gathered, single, least)
+	}
+}
+
+// TestGathersOneChunk: who forwards large chunks inside a site has them one by one.
+func TestGathersOneChunk(t *testing.T) {
+	near, far := func(string) string { return "A" }, func(h string) string { return h }
+	for _, c := range []struct {
+		chunk int
+		site  func(string) string
+		want  int
+	}{
+		{100, near, leastGather + frameRoom}, {6000, near, 6000 + frameRoom}, {16 << 10, near, 16<<10 + frameRoom}, {1 << 20, near, 17 << 10},
+		{100, far, 17 << 10}, {1 << 20, far, 17 << 10},
+	} {
+		x := &run{part: &Part{Hosts: hostNames(3), Chunk: c.chunk}, eng: &Engine{cfg: Config{Self: "host0", Site: c.site}}}
+		if b := x.batchOf(&outLane{stream: unitStream{}}); b.room != c.want {
+			t.Errorf("chunks of %d: %d bytes are gathered, want %d", c.chunk, b.room, c.want)
+		}
+		if b := x.batchOf(&outLane{stream: &fakeStream{}}); b.room != 0 {
+			t.Errorf("%d bytes are gathered for a stream that gathers by itself", b.room)
+		}
+		if b := x.batchOf(&outLane{stream: unitStream{}, win: new(tap)}); b.room != 0 {
+			t.Errorf("%d bytes are gathered beside a window", b.room)
+		}
+	}
+}
