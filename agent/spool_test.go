@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -229,4 +230,28 @@ func TestSpoolOnFullDisk(t *testing.T) {
 		t.Fatalf("what fits: %v", err)
 	}
 	b.Release()
+}
+
+// BenchmarkSpool makes results, writes a byte to each of their pages, as an exchange does to all, and removes them.
+func BenchmarkSpool(b *testing.B) {
+	for _, size := range []int64{maxHeld, 128 << 10, 1 << 20, 8 << 20, maxFilled, maxFilled + 1} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			s, err := openSpool(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.close()
+			b.SetBytes(size)
+			for b.Loop() {
+				buf, err := s.alloc(group.ID{}, 0, size)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for data := buf.Bytes(); len(data) > 0; data = data[min(len(data), os.Getpagesize()):] {
+					data[0] = 1
+				}
+				buf.Release()
+			}
+		})
+	}
 }
