@@ -154,6 +154,9 @@ func (e *Endpoint) connectTCP(ctx context.Context, addr net.Addr, name, congesti
 		c.close()
 		return nil, err
 	}
+	if f, ok := c.raw.(*rawTCP); ok {
+		f.nears()
+	}
 	return c, nil
 }
 

@@ -7,10 +7,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tcpPair returns both ends of a connection over loopback: one of the Go library's and one with fast calls.
@@ -147,5 +150,37 @@ func BenchmarkTCPSwitches(b *testing.B) {
 			}
 			b.ReportMetric(float64(switchesBetween()-before)/float64(b.N), "switches/word")
 		})
+	}
+}
+
+// TestUnsent: a socket to a near host takes no more than some records beyond what it may send.
+func TestUnsent(t *testing.T) {
+	l, err := ListenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, near := range []bool{false, true} {
+		c, err := DialTCP(netip.Addr{})(t.Context(), l.Addr(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		f := fastTCP(c).(*rawTCP)
+		other, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		want := unsent
+		if near {
+			f.nears()
+			want = nearUnsent
+		}
+		got := 0
+		f.raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT) })
+		if err != nil || got != want {
+			t.Errorf("near %t: the socket takes %d bytes, want %d; %v", near, got, want, err)
+		}
 	}
 }

@@ -16,9 +16,14 @@ import (
 // long although asked for a sign of life, is dead.
 const tcpTimeout = time.Minute
 
-// unsent is how many bytes a socket with a congestion control of our choice, which is one for far
-// hosts, takes beyond what it may send: what is there already cannot go another way.
-const unsent = 128 << 10
+// unsent is how many bytes a socket takes beyond what it may send: what is there already cannot go another way. nearUnsent is the same of one to a host
+// nearer than nearTrip, over which plans in phases go: with the megabytes that the kernel takes of itself whole messages were in sockets, a host's messages of three phases
+// went out at the same time, each at a third of its port, and those who waited for the first of them idled (docs/design/lanes.md).
+const (
+	unsent     = 128 << 10
+	nearUnsent = 32 << 10
+	nearTrip   = 2 * time.Millisecond
+)
 
 // ListenTCP listens for TCP lanes at bind (IP:PORT).
 func ListenTCP(bind string) (net.Listener, error) {
@@ -50,8 +55,8 @@ func tcpControl(congestion string) func(network, address string, c syscall.RawCo
 		ctlErr := c.Control(func(fd uintptr) {
 			// Without it the kernel tries for a quarter of an hour to reach a host that is gone.
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(tcpTimeout.Milliseconds()))
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsent)
 			if congestion != "" {
-				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsent)
 				err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion)
 			}
 		})
@@ -60,6 +65,17 @@ func tcpControl(congestion string) func(network, address string, c syscall.RawCo
 		}
 		return ctlErr
 	}
+}
+
+// nears bounds what the socket of a connection to a near host takes.
+func (c *rawTCP) nears() {
+	i, ok := c.info()
+	if !ok || i.Min_rtt == 0 || time.Duration(i.Min_rtt)*time.Microsecond >= nearTrip {
+		return
+	}
+	c.raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, nearUnsent)
+	})
 }
 
 // HasCongestionControl reports whether the kernel lets this process choose the congestion control
