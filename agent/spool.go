@@ -124,38 +124,38 @@ type held struct {
 	spool *spool
 	data  []byte
 
-	mu   sync.Mutex // guards path
-	path string
+	once sync.Once
+	path string // of the file, and err why there is none, once it was asked for
+	err  error
 }
 
 func (h *held) Bytes() []byte { return h.data }
 
 // Path writes the file, once.
 func (h *held) Path() (string, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.once.Do(func() { h.path, h.err = h.spool.write(h.data) })
+	return h.path, h.err
+}
+
+// Release is called when nobody asks for the path any more.
+func (h *held) Release() {
 	if h.path != "" {
-		return h.path, nil
+		os.Remove(h.path)
 	}
-	f, err := h.spool.create("result", int64(len(h.data)))
+}
+
+// write makes a file of data, which is to be read.
+func (s *spool) write(data []byte) (path string, err error) {
+	f, err := s.create("result", int64(len(data)))
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(h.data)
+	_, err = f.Write(data)
 	if err = errors.Join(err, f.Chmod(0o400), f.Close()); err != nil {
 		os.Remove(f.Name())
 		return "", fmt.Errorf("spool: %w", err)
 	}
-	h.path = f.Name()
-	return h.path, nil
-}
-
-func (h *held) Release() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.path != "" {
-		os.Remove(h.path)
-	}
+	return f.Name(), nil
 }
 
 // A mapped buffer is a spool file in memory.

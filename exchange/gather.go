@@ -17,6 +17,9 @@ const (
 	frameRoom   = 128
 )
 
+// mostAnswers is from how many bytes on answers go out although more is to come: a peer may write at once as much as it likes.
+const mostAnswers = 1 << 10
+
 // A batch is what a lane has said and not written yet. It is the lane's goroutine's.
 type batch struct {
 	x    *run
@@ -34,7 +37,7 @@ func (x *run) batchOf(l *outLane) *batch {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
 		}
 	}
-	b.buf = make([]byte, 0, max(b.room, coalesce)+maxFrame)
+	b.buf = make([]byte, 0, coalesce+maxFrame) // grows where more is gathered
 	return b
 }
 

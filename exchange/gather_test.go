@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"bytes"
+	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -68,5 +70,46 @@ func TestGathersOneChunk(t *testing.T) {
 		if b := x.batchOf(&outLane{stream: unitStream{}, win: new(tap)}); b.room != 0 {
 			t.Errorf("%d bytes are gathered beside a window", b.room)
 		}
+	}
+}
+
+// An endless stream is one whose peer has always written more.
+type endless struct {
+	*fakeStream
+	most *int // bytes of the largest write
+}
+
+func (s endless) Within() bool { return true }
+
+func (s endless) Write(p []byte) (int, error) {
+	*s.most = max(*s.most, len(p))
+	return s.fakeStream.Write(p)
+}
+
+// TestAnswersAreBounded: a peer that never stops asking gets its answers, and they do not pile up.
+func TestAnswersAreBounded(t *testing.T) {
+	p := ringPlan(2)
+	p.MessageBytes = 1000
+	j := newJob(t, rand.New(rand.NewPCG(1, 71)), p, 100)
+	e, err := New(Config{Self: p.Hosts[1], Open: func(context.Context, string, int) (Stream, error) { return nil, errBroken }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := newRun(t.Context(), e, j.parts[1], j.data[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.cancel(nil)
+	const asks = 5000
+	a, b := fakePair(1 << 20)
+	if _, err := a.Write(bytes.Repeat((&frame{kind: frameAsk}).appendTo(nil), asks)); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	most := 0
+	x.receive(x.peers["host0"], 0, newFrameReader(b), endless{b, &most})
+	one := len(x.holdings(x.peers["host0"], nil))
+	if all := len(a.in.buf); most >= mostAnswers+one || all < (asks-1)*one-mostAnswers {
+		t.Errorf("%d answers of %d bytes: %d were written, up to %d at once", asks, one, all, most)
 	}
 }

@@ -92,7 +92,7 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 		case f.kind == frameChunk:
 			tell.chunk(f.n)
 		}
-		if err == nil && (unit == nil || r.br.Buffered() == 0 && !unit.Within()) {
+		if err == nil && (unit == nil || len(tell.out) >= mostAnswers || r.br.Buffered() == 0 && !unit.Within()) {
 			err = tell.flush()
 		}
 		if err != nil {
