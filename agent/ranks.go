@@ -171,7 +171,7 @@ func (s *service) Spool(_ context.Context, req *connect.Request[apiv1.SpoolReque
 	if req.Msg.Bytes > 1<<46 {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("payload of %d bytes", req.Msg.Bytes))
 	}
-	f, err := s.a.spool.create("input", int64(req.Msg.Bytes))
+	f, err := s.a.spool.create("input", int64(req.Msg.Bytes), false)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeResourceExhausted, err)
 	}

@@ -38,7 +38,7 @@ const maxRequest = 24 << 20
 func (a *Agent) newService(ctx context.Context) http.Handler {
 	s := &service{a: a, ctx: ctx, ranks: make(map[rankKey]*session)}
 	mux := http.NewServeMux()
-	// Nothing is compressed: both ends are on this host, and results were an eighth of the CPU time of small operations.
+	// Nothing is compressed: both ends are on this host, and gzip took 6 to 8 % of the CPU time of small operations.
 	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxRequest), connect.WithCompressMinBytes(math.MaxInt)}
 	mux.Handle(apiv1connect.NewAgentServiceHandler(s, opts...))
 	mux.Handle(apiv1connect.NewPlannerServiceHandler(s, opts...))

@@ -65,13 +65,14 @@ func (s *spool) close() {
 
 // create makes an empty file of size bytes whose space is reserved: writing to it
 // later cannot find the disk full, which in mapped memory would kill the agent.
-func (s *spool) create(kind string, size int64) (*os.File, error) {
+// With fill all of it is written, too.
+func (s *spool) create(kind string, size int64, fill bool) (*os.File, error) {
 	name := filepath.Join(s.dir, fmt.Sprintf("%s-%d.blk", kind, s.next.Add(1)))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	if err := reserve(f, size); err != nil {
+	if err := reserve(f, size, fill); err != nil {
 		f.Close()
 		os.Remove(name)
 		return nil, fmt.Errorf("spool %s: no room for %d bytes: %w", s.dir, size, err)
@@ -79,7 +80,7 @@ func (s *spool) create(kind string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-func reserve(f *os.File, size int64) error {
+func reserve(f *os.File, size int64, fill bool) error {
 	if size == 0 {
 		return nil
 	}
@@ -88,7 +89,9 @@ func reserve(f *os.File, size int64) error {
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
-		case errors.Is(err, unix.EOPNOTSUPP): // some file systems: write zeros instead
+		case err == nil && !fill:
+			return nil
+		case err == nil || errors.Is(err, unix.EOPNOTSUPP): // some file systems: write zeros instead
 			return writeZeros(f, size)
 		}
 		return err
@@ -146,7 +149,7 @@ func (h *held) Release() {
 
 // write makes a file of data, which is to be read.
 func (s *spool) write(data []byte) (path string, err error) {
-	f, err := s.create("result", int64(len(data)))
+	f, err := s.create("result", int64(len(data)), false)
 	if err != nil {
 		return "", err
 	}
@@ -169,18 +172,12 @@ type mapped struct {
 const maxFilled = 64 << 20
 
 func (s *spool) mapped(size int64) (*mapped, error) {
-	f, err := s.create("result", size)
+	f, err := s.create("result", size, size <= maxFilled)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	m := &mapped{path: f.Name()}
-	if size <= maxFilled {
-		if err := writeZeros(f, size); err != nil {
-			os.Remove(f.Name())
-			return nil, fmt.Errorf("spool: %w", err)
-		}
-	}
 	// Ranks of one host share a result, and it is sent on from there for a moment after they have it: it is to be read.
 	if err := f.Chmod(0o400); err != nil {
 		os.Remove(f.Name())

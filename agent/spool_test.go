@@ -38,7 +38,7 @@ func pathOf(t *testing.T, b group.Buffer) string {
 func TestSpoolIsEmptiedAtStartAndEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "spool")
 	s := openTestSpool(t, dir)
-	f, err := s.create("input", 10)
+	f, err := s.create("input", 10, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSpoolIsEmptiedAtStartAndEnd(t *testing.T) {
 func TestSpoolBelongsToOneAgent(t *testing.T) {
 	dir := t.TempDir()
 	s := openTestSpool(t, dir)
-	f, err := s.create("input", 1)
+	f, err := s.create("input", 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestWriteZeros(t *testing.T) {
 // A client that cuts its input short gets an error; mapped, it would kill the agent.
 func TestInputThatShrinks(t *testing.T) {
 	s := openTestSpool(t, t.TempDir())
-	f, err := s.create("input", 100)
+	f, err := s.create("input", 100, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (b *batch) end(w *work) error {
 func (b *batch) flush() (err error) {
 	switch {
 	case len(b.buf) == 0:
-	case b.room > 0:
+	case b.room > 0: // as the head of a unit, which is copied together with what TCP puts before it
 		err = writeBoth(b.l.stream, b.buf, nil)
 	default:
 		_, err = b.l.stream.Write(b.buf)

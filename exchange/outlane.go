@@ -20,15 +20,14 @@ const coalesce = 1024
 
 // An outLane is one open stream to a peer.
 type outLane struct {
-	n      int
-	stream Stream
-	broken bool       // guarded by run.mu
-	by     string     // the host that carries it on; empty: none
-	win    *tap       // the peer's; nil: none
-	cond   *sync.Cond // the peer's
-	turn   turn
-	// It has gathered frames that are not written. Its goroutine's.
-	gathered bool
+	n        int
+	stream   Stream
+	broken   bool       // guarded by run.mu
+	by       string     // the host that carries it on; empty: none
+	win      *tap       // the peer's; nil: none
+	cond     *sync.Cond // the peer's
+	turn     turn
+	gathered bool   // it has frames that are not written, see [batch]; its goroutine's
 	pacer    *pacer // of all that go to the peer's site, or to the peer; nil: none
 	meter    *meter // nil: nobody wants to know
 

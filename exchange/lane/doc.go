@@ -39,7 +39,8 @@
 // Packets of short words that somebody waits for are sent twice over ways that lose some ([Endpoint.Twice], twice.go).
 //
 // A socket of the kernel's is read and written past the runtime's entry for calls that may block (udp.go): that entry costs a host
-// that sleeps between packets more than the packets do.
+// that sleeps between packets more than the packets do. What a TCP lane writes at once is marked as one for the kernel, its reader is woken by whole
+// records (tcprecords.go), and its socket takes little beyond what it may send, so that plans keep their order (tcpsocket.go).
 //
 // What a stranger can make an endpoint hold is bounded: handshakes in progress, joins
 // at once, and the receive windows of those; what a member can is bounded by

@@ -22,11 +22,12 @@ import (
 // A connection that closes without a mark has broken: TLS's own goodbye (close_notify) is
 // not used, since after it nothing more can be written.
 const (
-	markEnd   = 0                 // the stream is complete
-	markReset = 1<<32 - 1         // the writer has given up
-	maxUnit   = 1<<31 - 1         // bytes
-	unitHead  = 4                 // bytes of a length or a mark
-	gathered  = 16<<10 - unitHead // units up to this are one record; the head of a larger one is its own
+	markEnd   = 0                    // the stream is complete
+	markReset = 1<<32 - 1            // the writer has given up
+	maxUnit   = 1<<31 - 1            // bytes
+	unitHead  = 4                    // bytes of a length or a mark
+	maxRecord = 16 << 10             // bytes that crypto/tls puts into a record
+	gathered  = maxRecord - unitHead // units up to this are one record; the head of a larger one is its own
 )
 
 const (
@@ -174,9 +175,7 @@ func (c *tcpConn) write(head, body []byte, follows bool) error {
 	return err
 }
 
-// maxRecord is how many bytes crypto/tls puts into a record.
-const maxRecord = 16 << 10
-
+// recordsOf is how many records n bytes of one write are.
 func recordsOf(n int) int { return (n + maxRecord - 1) / maxRecord }
 
 // more tells the kernel that n records belong together, and with others to come if follows.

@@ -7,12 +7,12 @@ import (
 )
 
 // TLS can use no part of a record before all of it is there. A record of 16 KiB is eleven packets, and on a network of 100 Mbit/s each of them would
-// wake the reader. So it tells the kernel how much of a record is missing when it has to wait for it (SO_RCVLOWAT).
+// wake the reader, who can do nothing with it. So the reader tells the kernel how much of a record is missing when it has to wait for it (SO_RCVLOWAT).
 const (
 	recordHead = 5 // bytes: type, version, and the length of what follows (RFC 8446, section 5.1)
 	// leastMissing is how much must be missing for that: some packets.
 	leastMissing = 4 << 10
-	mostMissing  = 17 << 10 // a record has no more
+	mostMissing  = maxRecord + 256 // a record has no more (section 5.2)
 )
 
 // records follows the records of a stream of TLS.
