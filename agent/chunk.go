@@ -43,7 +43,7 @@ const (
 func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	block := largest(p)
 	chunk := exchange.ChunkOf(p)
-	far := func(t plan.Transfer) bool { return 2*snap.Estimate(t.Src, t.Dst).Latency >= minPathRTT }
+	far := func(t plan.Transfer) bool { return !near(snap.Estimate(t.Src, t.Dst)) }
 	if p.Algorithm == packed.Name && slices.ContainsFunc(p.Transfers, far) {
 		chunk = max(chunk, exchange.DefaultChunk(block)) // the rings of its sites are quick beside the links
 		return max(chunk/4/relayedChunk, 1) * relayedChunk
@@ -69,7 +69,7 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	for i := range p.Transfers {
 		t := &p.Transfers[i]
 		e := snap.Estimate(t.Src, t.Dst)
-		if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
+		if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || near(e) {
 			continue
 		}
 		rate := e.Bandwidth
@@ -94,7 +94,7 @@ func endsSoonest(p *plan.Plan, snap *netmap.Snapshot) int {
 	for i := range p.Transfers {
 		t := &p.Transfers[i]
 		e := snap.Estimate(t.Src, t.Dst)
-		if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || 2*e.Latency < minPathRTT {
+		if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || near(e) {
 			continue
 		}
 		between := [2]string{hosts[t.Src].Site, hosts[t.Dst].Site}
@@ -132,7 +132,7 @@ func soonThere(p *plan.Plan, snap *netmap.Snapshot) int {
 	most := math.Inf(1)
 	for i := range p.Transfers {
 		e := snap.Estimate(p.Transfers[i].Src, p.Transfers[i].Dst)
-		if e.Has(netmap.FieldLatency|netmap.FieldBandwidth) && 2*e.Latency >= minPathRTT {
+		if e.Has(netmap.FieldLatency|netmap.FieldBandwidth) && !near(e) {
 			most = min(most, float64(e.Bandwidth)*e.Latency.Seconds())
 		}
 	}

@@ -66,6 +66,8 @@ type way struct {
 	loss    float64
 	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
 	all     netmap.BytesPerSec // what the link carries; 0: not known
+	one     netmap.BytesPerSec // what one flow of this pair of hosts gets, and
+	pair    netmap.BytesPerSec // several of it; 0: not known
 }
 
 // A link is what is known of the way from one site to another: all pairs of their hosts share it.
@@ -110,6 +112,17 @@ func (w way) fast(was bool) bool {
 	return w.rtt > 0 && w.all >= rate && float64(w.all)*w.rtt.Seconds() <= bytes && w.flow >= share*w.all
 }
 
+// several says that one flow gets so much less than several of the same pair of hosts that these are worth having. Over TCP a host has one to another, which would get no
+// more.
+// was says that it was so before.
+func (w way) several(was bool) bool {
+	times := netmap.BytesPerSec(strangers)
+	if was {
+		times = heldTimes
+	}
+	return w.one > 0 && w.pair >= times*w.one
+}
+
 // A laneRecord is what experience says of one kind of lane to one host.
 type laneRecord struct {
 	err   string // of the newest failure; empty: none since the last success
@@ -135,6 +148,7 @@ type laneHistory struct {
 	quic, tcp laneRecord
 	near      bool   // TCP was chosen because the host is near
 	fast      bool   // the link to it is fast
+	several   bool   // several flows get more of it than one
 	last      string // kind that was opened last
 
 	held   laneChoice // that was used last
@@ -187,7 +201,7 @@ func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now tim
 		return laneChoice{kind: LaneQUIC, why: fmt.Sprintf(why, args...)}
 	}
 	h.near = w.rtt > 0 && (w.rtt < lanRTT || h.near && w.rtt < 2*lanRTT)
-	h.fast = w.fast(h.fast)
+	h.fast, h.several = w.fast(h.fast), w.several(h.several)
 	q, t := l.quic, l.tcp
 	slower := q.samples >= leastRates && t.samples >= leastRates && float64(t.rate) < worse*float64(q.rate)
 	switch {
@@ -201,7 +215,7 @@ func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now tim
 		return laneChoice{kind: LaneTCP, congestion: lossless, why: "chosen by the operator"}
 	case mode == LaneTCP:
 		return laneChoice{kind: LaneTCP, why: "chosen by the operator"}
-	case h.near:
+	case h.near && !h.several:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("round trip of %v", w.rtt.Round(10*time.Microsecond))}
 	case w.tunnel && bbr && w.heldByLoss():
 		return laneChoice{kind: LaneTCP, congestion: lossless, why: "UDP does not get through"}

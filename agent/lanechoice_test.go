@@ -27,6 +27,10 @@ func TestChooseLane(t *testing.T) {
 	still := way{listens: true, rtt: 30 * time.Millisecond, flow: 50 * netmap.Mbps, all: 60 * netmap.Mbps}
 	held := lossy
 	held.flow = 0.5 * netmap.Mbps
+	alike, most, ports := near, near, near
+	alike.one, alike.pair = 10*netmap.Mbps, 60*netmap.Mbps
+	most.one, most.pair = 10*netmap.Mbps, 15*netmap.Mbps
+	ports.flow, ports.all, ports.one, ports.pair = 90*netmap.Mbps, 400*netmap.Mbps, 90*netmap.Mbps, 95*netmap.Mbps
 	for _, c := range []struct {
 		name, mode string
 		noBBR      bool
@@ -41,6 +45,10 @@ func TestChooseLane(t *testing.T) {
 		{"forced, and nobody listens", LaneTCP, false, way{rtt: time.Millisecond}, laneHistory{}, "quic", "takes no TCP"},
 		{"forced, and failed", LaneTCP, false, far, laneHistory{tcp: failed}, "quic", "TCP failed: refused"},
 		{"near", LaneAuto, false, near, laneHistory{}, "tcp", "round trip of 1ms"},
+		{"near, and each flow is held", LaneAuto, false, alike, laneHistory{}, "quic", "round trip of 1ms"},
+		{"near, and several flows get somewhat more", LaneAuto, false, most, laneHistory{}, "tcp", "round trip of 1ms"},
+		{"near, and several flows got much more", LaneAuto, false, most, laneHistory{several: true}, "quic", "round trip of 1ms"},
+		{"near, and ports hold each pair", LaneAuto, false, ports, laneHistory{}, "tcp", "round trip of 1ms"},
 		{"near, and nobody listens", LaneAuto, false, way{rtt: time.Millisecond}, laneHistory{}, "quic", "takes no TCP"},
 		{"near, and TCP failed", LaneAuto, false, near, laneHistory{tcp: failed}, "quic", "TCP failed"},
 		{"near, and both failed", LaneAuto, false, near, laneHistory{tcp: failed, quic: failed}, "quic", "TCP failed"},

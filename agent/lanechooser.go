@@ -202,8 +202,11 @@ func (a *Agent) openLanes(site func(host string) string) {
 			if e.Has(netmap.FieldBandwidth) {
 				w.flow = e.Bandwidth
 			}
-			if w.rtt >= lanRTT {
+			if !beside(e) {
 				w = w.of(a.linkTo(host))
+				if like, _ := a.believedEstimate(a.name, host); like.Has(netmap.FieldBandwidth | netmap.FieldCapacity) {
+					w.one, w.pair = like.Bandwidth, like.Capacity
+				}
 			}
 			return w
 		},

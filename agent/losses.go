@@ -106,7 +106,7 @@ func (a *Agent) linkTo(host string) (l link) {
 // lossTo returns the share of packets that is lost on the way to host, 0 if that is not known or the way is short.
 func (a *Agent) lossTo(host string) float64 {
 	e, _ := a.believedEstimate(a.name, host)
-	if 2*e.Latency < minPathRTT {
+	if beside(e) {
 		return 0
 	}
 	return a.lossesTo(host).fill(e).Loss

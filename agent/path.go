@@ -20,10 +20,18 @@ const (
 	slowTime  = 20 * time.Millisecond
 )
 
-// near reports whether what goes over a path of which e is known is not bounded.
+// beside reports whether a path is no longer than those within a site.
+func beside(e netmap.Estimate) bool { return 2*e.Latency < shortRTT }
+
+// near reports whether what goes over a path of which e is known is not bounded. Where something holds each flow it is, for several lanes.
 func near(e netmap.Estimate) bool {
-	rtt := 2 * e.Latency
-	return rtt < shortRTT || rtt < minPathRTT && max(e.Bandwidth, e.Capacity, e.Carried, e.Line).Time(slowQueue) < slowTime
+	switch {
+	case beside(e):
+		return true
+	case e.Has(netmap.FieldCapacity|netmap.FieldBandwidth) && e.Capacity >= strangers*e.Bandwidth:
+		return false
+	}
+	return 2*e.Latency < minPathRTT && max(e.Bandwidth, e.Capacity, e.Carried, e.Line).Time(slowQueue) < slowTime
 }
 
 // path is what the map knows of the way to host, for the engine. It speaks of QUIC's flows: over TCP the
@@ -33,7 +41,7 @@ func (a *Agent) path(host string) exchange.Path {
 		return exchange.Path{}
 	}
 	e, _ := a.believedEstimate(a.name, host)
-	if 2*e.Latency >= minPathRTT {
+	if !beside(e) {
 		e = a.lossesTo(host).fill(e)
 	}
 	p := PathOf(e)

@@ -25,6 +25,10 @@ func TestPathOf(t *testing.T) {
 		{"near", one, 0, func(e *netmap.Estimate) { e.Latency = 150 * time.Microsecond }, exchange.Path{}, 1},
 		{"short, and fast", one, 0, func(e *netmap.Estimate) { e.Latency, e.Bandwidth = 500*time.Microsecond, 50*netmap.Mbps }, exchange.Path{}, 1},
 		{"short, and slow", one, 0, func(e *netmap.Estimate) { e.Latency = 500 * time.Microsecond }, exchange.Path{RTT: time.Millisecond, Rate: 2 * netmap.Mbps}, 1},
+		{"short, and fast, and each flow held", one | netmap.FieldCapacity, 0, func(e *netmap.Estimate) {
+			e.Latency, e.Bandwidth, e.Capacity = 500*time.Microsecond, 50*netmap.Mbps, 200*netmap.Mbps
+		},
+			exchange.Path{RTT: time.Millisecond, Rate: 50 * netmap.Mbps, Capacity: 200 * netmap.Mbps}, 4},
 		{"a train alone", one, 0, nil, exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps}, 1},
 		{"a flow and a train", one | netmap.FieldLine | netmap.FieldLoss, netmap.SourceProbed, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, Loss: 0.01}, 13},

@@ -144,10 +144,10 @@ type guesser struct {
 const guessEvery = 5 * time.Second
 
 // believedEstimate is knownEstimate with what was not measured of a pair far apart predicted from its like: its bandwidth, and what several
-// lanes get, which one pair of two sites measures for all. Of a pair nearby only the bandwidth matters.
+// lanes get, which one pair of two sites measures for all. Of a pair within a site only the bandwidth matters.
 func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 	e, ok := a.knownEstimate(from, to)
-	if e.Has(netmap.FieldBandwidth) && 2*e.Latency < minPathRTT || !e.Has(netmap.FieldLatency) {
+	if e.Has(netmap.FieldBandwidth) && beside(e) || !e.Has(netmap.FieldLatency) {
 		return e, ok
 	}
 	like, sites := a.like()
