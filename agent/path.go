@@ -90,6 +90,7 @@ func PathOf(e netmap.Estimate) exchange.Path {
 	case e.Has(netmap.FieldLine):
 		p.Capacity = e.Line
 	}
+	p.Blind = !e.Has(netmap.FieldLanes) && !p.AtLeast && e.Source != netmap.SourceDeclared && e.Source != netmap.SourceUnknown
 	if e.Has(netmap.FieldLanes) && e.Source >= netmap.SourceProbed {
 		p.Knee = e.Lanes
 	}

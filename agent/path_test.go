@@ -31,7 +31,7 @@ func TestPathOf(t *testing.T) {
 			exchange.Path{RTT: time.Millisecond, Rate: 50 * netmap.Mbps, Capacity: 200 * netmap.Mbps}, 4},
 		{"a train alone", one, 0, nil, exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps}, 1},
 		{"a flow and a train", one | netmap.FieldLine | netmap.FieldLoss, netmap.SourceProbed, nil,
-			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, Loss: 0.01}, 13},
+			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 19 * netmap.Mbps, Blind: true, Loss: 0.01}, 13},
 		{"what exchanges got", one | netmap.FieldCarried, netmap.SourceProbed, nil,
 			exchange.Path{RTT: 100 * time.Millisecond, Rate: 2 * netmap.Mbps, Capacity: 12 * netmap.Mbps, AtLeast: true}, 6},
 		{"what exchanges got, less than trains", one | netmap.FieldCarried | netmap.FieldLine, netmap.SourceProbed, nil,

@@ -86,6 +86,7 @@ type Engine struct {
 	pacers   pacers
 	windows  windows
 	spacings spacings
+	blinds   blinds
 	doubts   doubts
 }
 

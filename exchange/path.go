@@ -19,6 +19,8 @@ type Path struct {
 	Capacity netmap.BytesPerSec
 	// AtLeast says that Capacity was seen to get through, and that nobody has looked for more.
 	AtLeast bool
+	// Blind says that nobody has looked for what several flows get, nor seen it: it may be far more than what one does.
+	Blind bool
 	// Link is what all pairs of hosts of the two sites were seen to get together at least, where a port holds each of
 	// them. Zero, or less than Capacity, means Capacity.
 	Link netmap.BytesPerSec

@@ -112,13 +112,22 @@ func (l *outLane) answered(got int64, clock time.Duration) error {
 	best, most := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	n, at, trip := 0, l.win.run.start, time.Duration(math.MaxInt64)
 	now := time.Since(at)
+	read := l.got
 	for ; n < len(l.slices) && l.slices[n].end <= got; n++ {
-		if s := l.slices[n]; s.at != 0 && !l.win.run.early(s.at) {
+		s := l.slices[n]
+		read = s.end
+		if s.at != 0 && !l.win.run.early(s.at) {
 			at, trip = l.win.run.start.Add(s.at), min(trip, now-s.at)
 			behind := l.win.rate.Time(got - s.end) // what has come behind it took time
 			best = min(best, l.win.took(l.win.run.began+s.at, clock)-behind)
 			most = min(most, l.win.took(l.win.run.began+min(s.from, s.at), clock)-behind)
 		}
+	}
+	if read < got && n < len(l.slices) && best < math.MaxInt64 {
+		// The answer came in the middle of a slice, for which those before may have waited: slices go out far apart where many hosts share a slow link. When its first part went out is not known,
+		// but no earlier than it was offered.
+		s := l.slices[n]
+		best = min(best, l.win.took(l.win.run.began+s.from, clock)+l.win.rate.Time(s.end-got))
 	}
 	l.slices = l.slices[n:]
 	if best < math.MaxInt64 {

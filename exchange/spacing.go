@@ -106,7 +106,7 @@ type spacing struct {
 
 // over reports whether s has ended: the link should be through, or carries more than was believed. The quickest slice of the last round was late by so much.
 func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
-	if late >= p.capacity().Time(int64(min(p.Flows, metSlices))*leastSlice) || now.Sub(s.last) >= unmet/2 {
+	if p.queued(late) || now.Sub(s.last) >= unmet/2 {
 		s.met = now
 	}
 	s.last = now
@@ -115,6 +115,11 @@ func (s *spacing) over(p Path, late time.Duration, now time.Time) bool {
 	}
 	s.rate = 0
 	return true
+}
+
+// queued reports whether slices that were so late have met a queue.
+func (p Path) queued(late time.Duration) bool {
+	return late >= p.capacity().Time(int64(min(p.Flows, metSlices))*leastSlice)
 }
 
 // spacingTo returns the spacing of what goes to p, whose path is set: of what the link carries this host has as much as it has of the bytes that cross it. Where nobody has looked for more than it was seen to carry there is none,
@@ -144,7 +149,11 @@ func (x *run) spacingTo(p *peer) spacing {
 		// allgather the slow link decides, and so it does in an alltoall of two sites, which mostly have as many bytes for each other.
 		answers = plan.AnswerShare
 	}
-	return spacing{answers: answers, after: after, rate: spacingShare * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
+	times := spacingShare
+	if p.path.Blind {
+		times = 1 // see [blinds]
+	}
+	return spacing{answers: answers, after: after, rate: times * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }
 
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
@@ -153,6 +162,10 @@ func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration 
 	switch site := x.eng.cfg.Site(p.name); {
 	case l.pacer != nil:
 		return l.pacer.slot(n, now)
+	case p.spacing.rate > 0 && l.by == "" && p.path.Blind && now.Before(p.spacing.ends):
+		x.eng.spacings.begin(site, x.start, p.spacing.after)
+		level := x.eng.blinds.level(site, p.path, p.path.queued(late), now)
+		return x.eng.spacings.slot(site, n, level*p.spacing.rate, mostSpacing, now)
 	case p.spacing.rate > 0 && l.by == "" && !p.spacing.over(p.path, late, now):
 		x.eng.spacings.begin(site, x.start, p.spacing.after)
 		return x.eng.spacings.slot(site, n, p.spacing.rate, mostSpacing, now)

@@ -327,6 +327,44 @@ func TestLateStamps(t *testing.T) {
 	}
 }
 
+// TestAnswerInMidSlice: slices go out far apart where many hosts share a slow link. An answer that comes when half of the second has been read does not make the first, which was read long
+// before, seem to have stood in a queue; one that took long does.
+func TestAnswerInMidSlice(t *testing.T) {
+	const way, apart = 50 * time.Millisecond, 80 * time.Millisecond
+	for _, queue := range []time.Duration{0, 60 * time.Millisecond} {
+		w := newWindow(Path{RTT: 2 * way, Rate: 1e6, Flows: 1}, 1, 1<<20)
+		w.limit = 1 << 20 // it is not to grow
+		l := &outLane{win: &tap{window: w, run: &run{}, slice: w.slice, step: w.step}}
+		w.taps = []*tap{l.win}
+		begin := func(at time.Duration) {
+			l.win.force(l, w.slice)
+			l.sent += w.slice
+			l.slices = append(l.slices, mark{end: l.sent, from: at, at: at + time.Microsecond})
+		}
+		read := func(got int64, at time.Duration) {
+			t.Helper()
+			if err := l.answered(got, at+7*time.Hour); err != nil { // by a clock of its own
+				t.Fatal(err)
+			}
+		}
+		begin(0)
+		read(l.sent, way+w.rate.Time(w.slice))
+		late := time.Duration(math.MaxInt64)
+		for at := time.Second; at < 3*time.Second; at += time.Second {
+			begin(at)
+			begin(at + apart)
+			read(l.sent-w.slice/2, at+apart+queue+way+w.rate.Time(w.slice/2))
+			late = min(late, w.late)
+			begin(at + 2*apart)
+			read(l.sent, at+2*apart+queue+way+w.rate.Time(w.slice))
+			late = min(late, w.late)
+		}
+		if late < queue-2*time.Millisecond || w.late > queue+2*time.Millisecond {
+			t.Errorf("slices are late by %v to %v, want %v", late, w.late, queue)
+		}
+	}
+}
+
 // TestWindowedRun: random plans end with the right bytes under the narrowest windows, and
 // no stream ever has more than one chunk unanswered.
 func TestWindowedRun(t *testing.T) {
