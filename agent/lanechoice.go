@@ -112,9 +112,7 @@ func (w way) fast(was bool) bool {
 	return w.rtt > 0 && w.all >= rate && float64(w.all)*w.rtt.Seconds() <= bytes && w.flow >= share*w.all
 }
 
-// several says that one flow gets so much less than several of the same pair of hosts that these are worth having. Over TCP a host has one to another, which would get no
-// more.
-// was says that it was so before.
+// several says that one flow gets so much less than several of the same pair of hosts that these are worth having: over TCP a host has one to another. was says that it was so before.
 func (w way) several(was bool) bool {
 	times := netmap.BytesPerSec(strangers)
 	if was {

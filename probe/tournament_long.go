@@ -25,7 +25,9 @@ const (
 	longStart = 8 * time.Second
 	// chatter is about what handshakes, first trains and rows of the map take of a link while the grid is
 	// young: on a slow one the first bulk probe waits until it has had time to pass, at most longestChatter.
+	// It is of chatterHosts hosts or more: fewer have fewer pairs.
 	chatter        = 4 << 20
+	chatterHosts   = 20
 	longestChatter = time.Minute
 	// wayTurn is how long the turn of one direction between two sites lasts: bulk probes begin early enough in it to end in it. It has no
 	// measure in common with bulkTurn but a tenth of a second, so that each host's turns meet both.
@@ -221,6 +223,8 @@ func (p *Prober) young(now time.Time) bool {
 
 // longDue reports whether the schedule of a kind of long probe to a site has come.
 func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
+	hosts := min(len(p.cfg.Peers())+1, chatterHosts)
+	bytes := int64(chatter) * int64(hosts*hosts) / (chatterHosts * chatterHosts)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.links[site]
@@ -235,7 +239,7 @@ func (p *Prober) longDue(k Kind, site string, now time.Time) bool {
 		if l.bulked == "" && young { // what trains may not spend is not this one's, and turns of a direction are short
 			due = func(s schedule) bool { return !now.Before(s.notBefore) }
 		}
-		return !inside && l.read > 0 && due(l.bulk) && now.Sub(l.since) >= min(l.read.Time(chatter), longestChatter)
+		return !inside && l.read > 0 && due(l.bulk) && now.Sub(l.since) >= min(l.read.Time(bytes), longestChatter)
 	case KindCapacity:
 		if l.searchedAt.IsZero() && young { // what others may not spend is not this one's
 			return !inside && l.bulked != "" && !now.Before(l.capacity.notBefore)

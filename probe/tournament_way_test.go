@@ -58,9 +58,33 @@ func TestFirstBulkIsNotClosed(t *testing.T) {
 		{"a link that is young no more", youth, "", -time.Minute, false},
 	} {
 		l := &linkState{since: now.Add(-tt.age), read: 1e6, closed: now.Add(time.Second), bulked: tt.bulked, bulk: schedule{notBefore: now.Add(tt.start)}}
-		p := &Prober{cfg: Config{Self: Peer{Name: "a0", Site: "a"}}, links: map[string]*linkState{"b": l}}
+		p := &Prober{cfg: Config{Self: Peer{Name: "a0", Site: "a"}, Peers: others(7)}, links: map[string]*linkState{"b": l}}
 		if got := p.longDue(KindBandwidth, "b", now); got != tt.want {
 			t.Errorf("%s: due %v, want %v", tt.what, got, tt.want)
+		}
+	}
+}
+
+// others returns n peers of no site.
+func others(n int) func() []Peer { return func() []Peer { return make([]Peer, n) } }
+
+// TestFewHostsChatterLess: the first bulk probe waits for as long as the chatter of a young grid takes, which is less where there are fewer hosts.
+func TestFewHostsChatterLess(t *testing.T) {
+	now := time.Date(2000, 1, 1, 0, 5, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		hosts int
+		after time.Duration // at 250 kB/s
+	}{{20, 16777 * time.Millisecond}, {100, 16777 * time.Millisecond}, {10, 4194 * time.Millisecond}, {2, 167 * time.Millisecond}} {
+		for _, early := range []bool{true, false} {
+			age := tt.after + 10*time.Millisecond
+			if early {
+				age = tt.after - 10*time.Millisecond
+			}
+			l := &linkState{since: now.Add(-age), read: 250e3, bulk: schedule{notBefore: now}}
+			p := &Prober{cfg: Config{Self: Peer{Name: "a0", Site: "a"}, Peers: others(tt.hosts - 1)}, links: map[string]*linkState{"b": l}}
+			if got := p.longDue(KindBandwidth, "b", now); got == early {
+				t.Errorf("%d hosts, %v after the start: due %v", tt.hosts, age, got)
+			}
 		}
 	}
 }
