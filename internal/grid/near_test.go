@@ -41,4 +41,5 @@ func TestNearSites(t *testing.T) {
 	}
 }
 
-const nearMost = 1.5
+// nearMost is well below what it took while pairs of hosts went by what one flow gets, 4 to 6. It takes 1.1 to 1.45.
+const nearMost = 2
