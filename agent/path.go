@@ -72,7 +72,7 @@ func (a *Agent) way(host string) group.Way {
 
 // PathOf returns what e says of a path. Where several flows have not been measured, they are taken to get
 // what trains read of the link: it may be shared or hold each flow, and then they get less, and the
-// engine sees it. What exchanges got is the least that they get.
+// engine sees it. What exchanges got is the least that they get. A path is Blind where agents have found neither.
 func PathOf(e netmap.Estimate) exchange.Path {
 	if !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) || near(e) {
 		return exchange.Path{}

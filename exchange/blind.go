@@ -21,7 +21,8 @@ const (
 )
 
 // blinds remember how fast may be sent to sites of which nobody knows what several flows get, over all peers and runs: an operation may be too short to find out, and each of its
-// pairs of hosts sends a few slices.
+// pairs of hosts sends a few slices. To go on at twice the rate while nothing stands in a queue is slow start (Jacobson, Congestion Avoidance and Control, SIGCOMM 1988) of a whole site, by delays
+// and not by losses; that it goes back to what met no queue, and stays, is our own (docs/design/lanes.md).
 type blinds struct {
 	mu sync.Mutex // guards of and what it holds; taken under run.mu
 	of map[string]*blindLink
@@ -53,6 +54,7 @@ func (b *blinds) level(site string, p Path, met bool, now time.Time) float64 {
 	return l.level
 }
 
+// look takes in what the slices before now have met.
 func (l *blindLink) look(p Path, met bool, now time.Time) {
 	went := now.Sub(l.last)
 	l.last = now
