@@ -34,7 +34,7 @@ func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, s.Abort)()
-	if err := writeMessage(s, message{Op: opBulk, Count: r.o.lanes, Bytes: r.o.bytes, SpanNS: int64(r.o.time)}); err != nil {
+	if err := writeMessage(s, message{Op: opBulk, Glance: r.o.glance, Count: r.o.lanes, Bytes: r.o.bytes, SpanNS: int64(r.o.time)}); err != nil {
 		return res, err
 	}
 	m, err := readMessage(s, opGo)
@@ -52,7 +52,11 @@ func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error
 		defer close(watched)
 		r.watch(ctx, cancel)
 	}()
-	err = r.drive(ctx, s, start, &res)
+	drive := r.drive
+	if r.o.glance {
+		drive = r.look
+	}
+	err = drive(ctx, s, start, &res)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -68,7 +72,7 @@ func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error
 	if res.Limited && r.o.lanes == 1 { // a host that is slow may be so evenly
 		res.Spread = max(res.Spread, unsure)
 	}
-	if err == nil && res.Rate == 0 && res.Lanes == 0 {
+	if err == nil && res.Rate == 0 && res.Lanes == 0 && !r.o.glance {
 		err = errNoRate
 	}
 	if err != nil {
@@ -109,6 +113,12 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 	for k := search.next(curve); k > 0; k = search.next(curve) {
 		r.o.progress(fmt.Sprintf("%d lanes", k), r.written.Load())
 		if err := r.lanes(ctx, k); err != nil {
+			// Where those that there are fill the link a handshake may not get through. What they got it carries.
+			if sure := gained(curve); sure != nil && ctx.Err() == nil {
+				c, lanes := knee(sure)
+				res.Capacity, res.Lanes = netmap.BytesPerSec(c), lanes
+				return nil
+			}
 			return err
 		}
 		pt, st, err := r.step(ctx, s, start, k, curve, &ss, res)

@@ -55,6 +55,8 @@ type bulkSink struct {
 	over bool
 	read int64 // user bytes that were read
 	most int64 // of them
+
+	told []sample // what was reported; of the goroutine that does
 }
 
 // arriving is a stream and what its connection had received before it.
@@ -140,7 +142,11 @@ func (p *Prober) serveBulk(ctx context.Context, s *lane.Stream, m message) error
 	}
 	p.bulks.set(b)
 	defer p.bulks.set(nil)
-	return b.report(ctx, s, s.Stats().SmoothedRTT, p.cfg.Busy)
+	err := b.report(ctx, s, s.Stats().SmoothedRTT, p.cfg.Busy)
+	if m.Glance {
+		p.rec.glimpsed(s.Peer.Name, b.peak(glanceSpan(s.Stats().MinRTT)), time.Now())
+	}
+	return err
 }
 
 // nextReport returns how long after a report, made at since the start, the next one follows: a
@@ -195,6 +201,7 @@ func (b *bulkSink) report(ctx context.Context, s control, rtt time.Duration, bus
 			}
 			due = now.Add(nextReport(now.Sub(start), rtt))
 			bytes, lanes := b.arrived()
+			b.told = append(b.told, sample{at: now.Sub(start), bytes: bytes})
 			if bytes > last {
 				last, moved = bytes, now
 			} else if now.Sub(moved) > bulkStall {
@@ -211,6 +218,17 @@ func (b *bulkSink) report(ctx context.Context, s control, rtt time.Duration, bus
 			return err
 		}
 	}
+}
+
+// peak returns the highest rate at which bytes arrived for as long as span, bytes a second.
+func (b *bulkSink) peak(span time.Duration) (rate float64) {
+	before := cursor{ss: b.told}
+	for _, s := range b.told {
+		if from := s.at - span; from >= b.told[0].at {
+			rate = max(rate, (float64(s.bytes)-before.bytes(from))/span.Seconds())
+		}
+	}
+	return rate
 }
 
 // serveData receives one stream of the bulk transfer that m names.

@@ -84,19 +84,20 @@ type world struct {
 	peers []Peer
 	addrs map[string]net.Addr
 
-	mu    sync.Mutex // guards what follows
-	est   map[[2]string]netmap.Estimate
-	sent  map[siteLink]int64 // bytes of trains, by the sites' labels
-	from  map[trainID]Peer
-	now   map[string]trainID          // the train that a link or a host carries
-	past  map[string]map[trainID]bool // the trains it has carried
-	clash map[string]int              // trains that met, by resource
+	mu     sync.Mutex // guards what follows
+	est    map[[2]string]netmap.Estimate
+	brings map[[2]string]netmap.BytesPerSec // see [netmap.FieldCarried]
+	sent   map[siteLink]int64               // bytes of trains, by the sites' labels
+	from   map[trainID]Peer
+	now    map[string]trainID          // the train that a link or a host carries
+	past   map[string]map[trainID]bool // the trains it has carried
+	clash  map[string]int              // trains that met, by resource
 }
 
 func newWorld(t testing.TB) *world {
 	return &world{
 		t: t, start: time.Now(), ca: newAuthority(t), addrs: make(map[string]net.Addr),
-		est: make(map[[2]string]netmap.Estimate), sent: make(map[siteLink]int64),
+		est: make(map[[2]string]netmap.Estimate), brings: make(map[[2]string]netmap.BytesPerSec), sent: make(map[siteLink]int64),
 		from: make(map[trainID]Peer), now: make(map[string]trainID), past: make(map[string]map[trainID]bool), clash: make(map[string]int),
 	}
 }
@@ -104,7 +105,12 @@ func newWorld(t testing.TB) *world {
 func (w *world) record(from, to string, e netmap.Estimate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.est[[2]string{from, to}] = e
+	k := [2]string{from, to}
+	if e.Known&^netmap.FieldCarried == 0 { // what the receiver adds, or takes back
+		w.brings[k] = e.Carried
+		return
+	}
+	w.est[k] = e
 }
 
 // pairs counts, for each ordered pair of sites, the host pairs that hold f.
@@ -182,7 +188,11 @@ func (w *world) arrived(id trainID, at Peer) {
 func (w *world) known(from, to string) (netmap.Estimate, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e, ok := w.est[[2]string{from, to}]
+	k := [2]string{from, to}
+	e, ok := w.est[k]
+	if c := w.brings[k]; c > 0 {
+		e.Carried, e.Known = c, e.Known|netmap.FieldCarried
+	}
 	return e, ok
 }
 

@@ -54,6 +54,9 @@ func (e *leased) afford(now time.Time, q request, t terms) (use, error) {
 	if u == searching && (t.late || e.budget.wait(now, searching, q.cost, t) > 0) { // a young link is worth one
 		u = again
 	}
+	if u == glancing && t.late {
+		return u, &BusyError{Retry: time.Minute, Why: "the link is not young"}
+	}
 	if d := e.watchGap(t) - now.Sub(e.watched); u == watch && d > 0 {
 		retry, why = d, "the link was watched just now"
 	} else if d := e.budget.wait(now, u, q.cost, t); d > 0 {

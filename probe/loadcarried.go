@@ -80,14 +80,31 @@ func (r *recorder) brings(peer string, rate float64, now time.Time) {
 		return
 	}
 	rate, c.peak, c.rose = c.peak, 0, time.Time{} // it is judged once, and the next one anew
+	r.carry(peer, p, rate, carriedMore, now)
+}
+
+// glimpsed takes what lanes of a glance brought from peer.
+func (r *recorder) glimpsed(peer string, rate float64, now time.Time) {
+	if r.cfg.Known == nil || !(rate > 0) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.carry(peer, r.pair(peer), min(rate, float64(netmap.MaxRate)), glanceHeld, now)
+}
+
+// carry puts what arrives from the site of peer into the map if nobody has searched for what that link carries and this is so many times what is
+// believed. The caller holds the lock.
+func (r *recorder) carry(peer string, p *pair, rate, more float64, now time.Time) {
+	c := &p.carried
 	lines, searched := r.link(peer)
 	switch {
 	case searched:
 		r.unbring(peer, p, now)
-	case rate > carriedMore*max(medianOf(lines), c.rate):
+	case rate > more*max(medianOf(lines), c.rate):
 		c.rate, c.at = rate, now
 		r.side(peer, p, now)
-		r.cfg.Log.Debug("an exchange got more of a link than is known", "from", peer, "mbps", netmap.BytesPerSec(rate).Mbps())
+		r.cfg.Log.Debug("more came over a link than is known", "from", peer, "mbps", netmap.BytesPerSec(rate).Mbps())
 	}
 }
 

@@ -19,6 +19,8 @@ type longProbe struct {
 	one  lanePoint          // of a scheduled search: what is known of one lane,
 	line float64            // and of the link; 0 unknown
 	want float64            // relative standard error that is good enough where losses decide; 0: that of bulkOptions
+
+	glance bool // see glance.go
 }
 
 // firstSpread is how sure the first bulk probes of a link are to be: the losses that later ones meet count with theirs, and in a young grid many
@@ -50,6 +52,9 @@ func (l longProbe) takes() time.Duration {
 
 // doLong does a long probe under a lease, where it leaves the site.
 func (p *Prober) doLong(ctx context.Context, l longProbe) error {
+	if l.glance {
+		return p.glance(ctx, l)
+	}
 	cost := l.cost()
 	if p.cfg.HourlyCap > 0 && cost > p.cfg.HourlyCap/4 {
 		// Part of a bulk transfer says something, part of a LogP session nothing.
@@ -239,6 +244,10 @@ func (p *Prober) spent(l longProbe, a Answer, packets int64, err error) (int64, 
 
 // longDone says when the next of the kind may follow.
 func (p *Prober) longDone(l longProbe, err error) {
+	if l.glance {
+		p.glanced(l, err)
+		return
+	}
 	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacitySoon, KindLogP: logpEvery}[l.kind]
 	if err != nil {
 		p.cfg.Log.Debug("no long probe", "kind", l.kind, "peer", l.peer.Name, "err", err)

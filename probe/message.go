@@ -63,6 +63,7 @@ type message struct {
 	Use      string  `json:"use,omitempty"`    // lease: what it is charged to, one of useNames
 	Urgent   bool    `json:"urgent,omitempty"` // train: a second opinion, wanted even while an exchange runs
 	Bytes    int64   `json:"bytes,omitempty"`
+	Glance   bool    `json:"glance,omitempty"`  // bulk: put what arrives into the map
 	Steady   bool    `json:"steady,omitempty"`  // arrives
 	Pressed  int64   `json:"pressed,omitempty"` // load
 	// What follows is of LogP sessions, see [message.checkLogP].

@@ -237,8 +237,8 @@ func (r *recorder) told(peer string) bool {
 	return false
 }
 
-// one returns what a search for the knee need not measure again of the link to peer: a flow that gets but a part of it. Rate
-// is 0 where nobody has measured that.
+// one returns what a search for the knee need not measure again of the link to peer: a flow that gets but a part of it, and what trains read of the
+// link, or more of them were seen to bring. Rate is 0 where nobody has measured that.
 func (r *recorder) one(peer string) (one lanePoint, line float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,5 +249,17 @@ func (r *recorder) one(peer string) (one lanePoint, line float64) {
 	}
 	rate, spread := p.out.flow(like)
 	line, _ = p.out.line.value()
-	return lanePoint{Lanes: 1, Rate: rate, Spread: spread, Enough: true}, line
+	return lanePoint{Lanes: 1, Rate: rate, Spread: spread, Enough: true}, max(line, r.carriedTo(peer))
+}
+
+// carriedTo returns what the link to peer was seen to carry, bytes a second; 0 if nobody has told. The caller holds the lock.
+func (r *recorder) carriedTo(peer string) (most float64) {
+	_, claims, _ := r.claims(r.cfg.Self.Name, peer)
+	own, _ := r.current(peer)
+	for _, c := range append(claims, claim{e: own}) {
+		if c.e.Has(netmap.FieldCarried) {
+			most = max(most, float64(c.e.Carried))
+		}
+	}
+	return most
 }

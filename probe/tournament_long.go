@@ -114,6 +114,7 @@ func (p *Prober) longs(ctx context.Context) error {
 		if !ok {
 			continue
 		}
+		glance := l.glance
 		for ok {
 			err := p.insistLong(ctx, l)
 			if ctx.Err() != nil {
@@ -121,6 +122,9 @@ func (p *Prober) longs(ctx context.Context) error {
 			}
 			p.longDone(l, err)
 			l, ok = p.follows(l, err)
+		}
+		if glance {
+			continue
 		}
 		// Others' turns with this host have waited meanwhile.
 		if err := sleep(ctx, p.jitter(longRest)); err != nil {
@@ -148,6 +152,9 @@ func (p *Prober) nextLong() (longProbe, bool) {
 	now := time.Now()
 	round, _ := roundAt(now)
 	roster, self := p.roster(), p.cfg.Self
+	if l, due := p.nextGlance(now); due {
+		return l, true
+	}
 	if p.young(now) {
 		return longProbe{}, false
 	}
