@@ -153,7 +153,10 @@ func (s *service) Map(_ context.Context, req *connect.Request[apiv1.MapRequest])
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: b, Epoch: k.epoch, PairsMeasured: uint32(measured), PairsTotal: uint32(total), Lanes: s.a.laneStates()}), nil
+	return connect.NewResponse(&apiv1.MapResponse{
+		MatrixJson: b, Epoch: k.epoch, PairsMeasured: uint32(measured), PairsTotal: uint32(total), Lanes: s.a.laneStates(),
+		LinksUnseen: uint32(s.a.linksUnseen(k.snap, time.Now())),
+	}), nil
 }
 
 func (s *service) Leave(context.Context, *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {

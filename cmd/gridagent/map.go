@@ -44,8 +44,10 @@ with --grid, and map diff compares. With -o csv it is a line a pair (RFC 4180), 
 fields where nothing is known. Both forms are described in docs/formats.md.
 
 Agents that have just found each other need some seconds to measure all pairs of hosts:
---wait waits until each pair is measured or, with --predict, known by prediction. When the
-time is over the map is printed as it is, and the status is 1.`, maxMapColumns, maxMapHosts),
+--wait waits until each pair is measured or, with --predict, known by prediction, and until
+links between sites that are new, up to 15 s old, have been looked at for what several flows
+get. When the time is over the map is printed as it is; where pairs are missing the status
+is 1.`, maxMapColumns, maxMapHosts),
 		Example: `  gridagent map
   gridagent map --all --color always | less -R              # everything of every pair
   gridagent map --predict                                   # what plans see
@@ -81,7 +83,7 @@ time is over the map is printed as it is, and the status is 1.`, maxMapColumns, 
 			}
 			reply = r.Msg
 			known, total = knownPairs(snap)
-			return known == total, nil
+			return known == total && r.Msg.GetLinksUnseen() == 0, nil
 		})
 		if err != nil {
 			return err
@@ -94,7 +96,7 @@ time is over the map is printed as it is, and the status is 1.`, maxMapColumns, 
 		default:
 			err = a.printMap(mapView{reply: reply, snap: snap, now: now, all: *all, p: a.painter(color.value)})
 		}
-		if err == nil && !complete && *wait > 0 {
+		if err == nil && !complete && known < total && *wait > 0 {
 			err = fmt.Errorf("the map is not complete after %v: %d of %d pairs", *wait, known, total)
 		}
 		return err

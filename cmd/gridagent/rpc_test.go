@@ -30,6 +30,7 @@ type fakeAgent struct {
 	stop    func() // ends the server
 	join    error
 	settled int64 // call of Map or Pools from which on the map is complete
+	seen    int64 // call of Map from which on all links have been looked at
 }
 
 func (f *fakeAgent) Join(context.Context, *connect.Request[apiv1.JoinRequest], *connect.ServerStream[apiv1.GroupEvent]) error {
@@ -50,10 +51,15 @@ func (f *fakeAgent) Status(context.Context, *connect.Request[apiv1.StatusRequest
 
 func (f *fakeAgent) Map(_ context.Context, r *connect.Request[apiv1.MapRequest]) (*connect.Response[apiv1.MapResponse], error) {
 	matrix := `{"hosts":[{"name":"a"},{"name":"b"}],"bandwidth_mbps":[[0,1.5],[null,0]],"latency_s":[[0,0.05],[0.05,0]],"epoch":7}`
-	if n := f.calls.Add(1); r.Msg.GetPredict() || f.settled > 0 && n >= f.settled {
+	n := f.calls.Add(1)
+	if r.Msg.GetPredict() || f.settled > 0 && n >= f.settled {
 		matrix = strings.Replace(matrix, "null", "2", 1)
 	}
-	return connect.NewResponse(&apiv1.MapResponse{MatrixJson: []byte(matrix), Epoch: 7, PairsMeasured: 1, PairsTotal: 2}), nil
+	m := &apiv1.MapResponse{MatrixJson: []byte(matrix), Epoch: 7, PairsMeasured: 1, PairsTotal: 2}
+	if n < f.seen {
+		m.LinksUnseen = 2
+	}
+	return connect.NewResponse(m), nil
 }
 
 func (f *fakeAgent) Pools(context.Context, *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {
@@ -199,17 +205,21 @@ func TestWaitForTheMap(t *testing.T) {
 		calls       int64 // at least
 		out, errs   string
 		exactlyOnce bool
+		seen        int64 // and no link unseen
 	}{
-		{"pools", never, exitFailure, 1, "", "gridagent: no pool tree yet: the map lacks 1 of 2 host pairs, or give --wait 1m\n", true},
-		{"pools --wait 20s", 3, exitOK, 3, "map epoch 7\nthe tree\n", "", false},
-		{"pools --wait 150ms", never, exitFailure, 1, "", "gridagent: after 150ms: no pool tree yet: the map lacks 1 of 2 host pairs\n", false},
-		{"map", never, exitOK, 1, "? / 50ms", "", true},
-		{"map --wait 20s", 3, exitOK, 3, "2 / 50ms", "", false},
-		{"map --wait 20s --predict", never, exitOK, 1, "2 / 50ms", "", true},
-		{"map --wait 150ms", never, exitFailure, 1, "? / 50ms", "gridagent: the map is not complete after 150ms: 1 of 2 pairs\n", false},
+		{"pools", never, exitFailure, 1, "", "gridagent: no pool tree yet: the map lacks 1 of 2 host pairs, or give --wait 1m\n", true, 0},
+		{"pools --wait 20s", 3, exitOK, 3, "map epoch 7\nthe tree\n", "", false, 0},
+		{"pools --wait 150ms", never, exitFailure, 1, "", "gridagent: after 150ms: no pool tree yet: the map lacks 1 of 2 host pairs\n", false, 0},
+		{"map", never, exitOK, 1, "? / 50ms", "", true, 0},
+		{"map --wait 20s", 3, exitOK, 3, "2 / 50ms", "", false, 0},
+		{"map --wait 20s --predict", never, exitOK, 1, "2 / 50ms", "", true, 0},
+		{"map --wait 150ms", never, exitFailure, 1, "? / 50ms", "gridagent: the map is not complete after 150ms: 1 of 2 pairs\n", false, 0},
+		{"map --wait 20s", 2, exitOK, 4, "2 / 50ms", "", false, 4},
+		{"map --wait 150ms", 1, exitOK, 1, "2 / 50ms", "", false, never}, // all pairs are there
+		{"map", 1, exitOK, 1, "2 / 50ms", "", true, never},
 	}
 	for _, tt := range tests {
-		f := &fakeAgent{settled: tt.settled}
+		f := &fakeAgent{settled: tt.settled, seen: tt.seen}
 		status, out, errs := gridagent(t, append(strings.Fields(tt.args), "--socket", f.serve(t))...)
 		if status != tt.status || errs != tt.errs || !strings.Contains(out, tt.out) || tt.out == "" && out != "" {
 			t.Errorf("%s: status %d, %q, %q; want %d, %q, %q", tt.args, status, out, errs, tt.status, tt.out, tt.errs)

@@ -910,7 +910,8 @@ type MapResponse struct {
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	PairsMeasured uint32                 `protobuf:"varint,3,opt,name=pairs_measured,json=pairsMeasured,proto3" json:"pairs_measured,omitempty"`
 	PairsTotal    uint32                 `protobuf:"varint,4,opt,name=pairs_total,json=pairsTotal,proto3" json:"pairs_total,omitempty"`
-	Lanes         []*LaneStatus          `protobuf:"bytes,5,rep,name=lanes,proto3" json:"lanes,omitempty"` // of this host
+	Lanes         []*LaneStatus          `protobuf:"bytes,5,rep,name=lanes,proto3" json:"lanes,omitempty"`                                 // of this host
+	LinksUnseen   uint32                 `protobuf:"varint,6,opt,name=links_unseen,json=linksUnseen,proto3" json:"links_unseen,omitempty"` // links between sites of which agents are about to see what several flows get; 0 also where they have had the time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -978,6 +979,13 @@ func (x *MapResponse) GetLanes() []*LaneStatus {
 		return x.Lanes
 	}
 	return nil
+}
+
+func (x *MapResponse) GetLinksUnseen() uint32 {
+	if x != nil {
+		return x.LinksUnseen
+	}
+	return 0
 }
 
 type PoolsRequest struct {
@@ -4320,7 +4328,7 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"rttSeconds\"&\n" +
 	"\n" +
 	"MapRequest\x12\x18\n" +
-	"\apredict\x18\x01 \x01(\bR\apredict\"\xbc\x01\n" +
+	"\apredict\x18\x01 \x01(\bR\apredict\"\xdf\x01\n" +
 	"\vMapResponse\x12\x1f\n" +
 	"\vmatrix_json\x18\x01 \x01(\fR\n" +
 	"matrixJson\x12\x14\n" +
@@ -4328,7 +4336,8 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x0epairs_measured\x18\x03 \x01(\rR\rpairsMeasured\x12\x1f\n" +
 	"\vpairs_total\x18\x04 \x01(\rR\n" +
 	"pairsTotal\x12.\n" +
-	"\x05lanes\x18\x05 \x03(\v2\x18.gridagent.v1.LaneStatusR\x05lanes\",\n" +
+	"\x05lanes\x18\x05 \x03(\v2\x18.gridagent.v1.LaneStatusR\x05lanes\x12!\n" +
+	"\flinks_unseen\x18\x06 \x01(\rR\vlinksUnseen\",\n" +
 	"\fPoolsRequest\x12\x1c\n" +
 	"\tcriterion\x18\x01 \x01(\tR\tcriterion\"\xe5\x01\n" +
 	"\rPoolsResponse\x12\x1b\n" +
