@@ -15,6 +15,8 @@ const (
 	// readyEvery is how often the lanes are looked through that are to be there before an exchange wants them: more often than a connection
 	// without streams is closed.
 	readyEvery = time.Minute
+	// readyFirst is the same in an agent's first readyEvery, in which it learns which ways lose packets: the first exchange may come at any time.
+	readyFirst = 10 * time.Second
 	// readyBytes is about what the two ends of a connection send for its handshake in all, and readyShare the part of a link that handshakes may take.
 	readyBytes = 8 << 10
 	readyShare = 0.05
@@ -32,10 +34,14 @@ const (
 // a TCP lane. These are what an allgather of all hosts uses, in which each pair of hosts of two sites carries its part. Over a way with losses a hundred handshakes at once, beside the data, cost a first operation as much as the data do.
 // Links that are too slow for the pings of all pairs have no lanes made ready.
 func (a *Agent) readyLanes(ctx context.Context) {
-	b := beat.Of(a.name)
+	b, begun := beat.Of(a.name), time.Now()
 	for {
+		every := readyEvery
+		if time.Since(begun) < readyEvery {
+			every = readyFirst
+		}
 		select {
-		case <-time.After(b.Next(time.Now(), readyEvery)):
+		case <-time.After(b.Next(time.Now(), every)):
 		case <-ctx.Done():
 			return
 		}

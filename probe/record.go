@@ -228,9 +228,9 @@ func (r *recorder) publish(peer string, p *pair, like like, source netmap.Source
 		e.Known |= netmap.FieldCapacity | netmap.FieldLanes
 		e.Capacity, e.Lanes = netmap.BytesPerSec(max(c, rate)), lanes
 	}
-	if loss, ok := p.loss.value(); ok {
+	if c := p.loss.count(); c.sent > 0 { // a few packets, and what all pairs have counted together tells of the link
 		e.Known |= netmap.FieldLoss
-		e.Loss, e.LossOf = loss, int(min(p.loss.count().sent, netmap.MaxLossOf))
+		e.Loss, e.LossOf = c.share(), int(min(p.loss.count().sent, netmap.MaxLossOf))
 	}
 	p.last = e
 	r.cfg.Record(r.cfg.Self.Name, peer, e)

@@ -132,7 +132,7 @@ func diffValue(e Estimate, f Field) (v float64, ok bool) {
 	case FieldCapacity:
 		v = float64(e.Capacity)
 	case FieldLoss:
-		v = e.Loss
+		return e.Loss, e.TellsLoss() // each more moves that of a few packets
 	}
 	return v, e.Has(f)
 }

@@ -188,7 +188,7 @@ func more(a, b Estimate) bool {
 
 // material reports whether b is news of weight to who knows a: something is known for the
 // first time or no more (but for a loss of nothing), a rate or a delay has moved by more than a tenth (a rate that
-// spreads wider: by more than its spread, up to 30 %), loss by half.
+// spreads wider: by more than its spread, up to 30 %), loss by half, or from none to some: of a few packets each more moves it.
 func material(a, b Estimate) bool {
 	moved := func(x, y, share, least float64) bool {
 		return math.Abs(x-y) > max(share*x, least)
@@ -198,12 +198,12 @@ func material(a, b Estimate) bool {
 	if a.Loss == b.Loss {
 		known &^= FieldLoss // of 400 packets none was lost, as was thought
 	}
-	return known != 0 ||
+	lossMoved := moved(a.Loss, b.Loss, 0.5, 0.005) && (a.Loss == 0 || b.Loss == 0 || b.TellsLoss())
+	return known != 0 || lossMoved ||
 		moved(float64(a.Bandwidth), float64(b.Bandwidth), share, 0) ||
 		moved(float64(a.Capacity), float64(b.Capacity), share, 0) ||
 		moved(float64(a.Carried), float64(b.Carried), 0.1, 0) ||
 		moved(a.Latency.Seconds(), b.Latency.Seconds(), 0.1, 500e-6) ||
-		moved(a.Loss, b.Loss, 0.5, 0.005) ||
 		b.Lanes > 2*a.Lanes || a.Lanes > 2*b.Lanes
 }
 

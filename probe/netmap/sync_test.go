@@ -263,6 +263,8 @@ func TestMaterial(t *testing.T) {
 		{"variation", func(e *Estimate) { e.Known |= FieldVariation; e.Variation = time.Second }, false},
 		{"loss a little", func(e *Estimate) { e.Loss = 0.012 }, false},
 		{"loss much", func(e *Estimate) { e.Loss = 0.03 }, true},
+		{"loss much, of a few packets", func(e *Estimate) { e.Loss, e.LossOf = 0.03, 100 }, false},
+		{"nothing lost any more", func(e *Estimate) { e.Loss, e.LossOf = 0, 100 }, true},
 		{"lanes", func(e *Estimate) { e.Lanes = 9 }, true},
 		{"a field less", func(e *Estimate) { e.Known &^= FieldLatency }, true},
 	} {
