@@ -67,7 +67,7 @@ func TestChangeIsLearned(t *testing.T) {
 	if gridtest.Race {
 		t.Skip("worlds of minutes: run without the race detector, which multiplies its CPU time by ten")
 	}
-	const within = 30 * time.Second
+	const within = 35 * time.Second // a LogP session, which comes after 2 min, may hold the slow link for 14 s of it; 29 s are the most without
 	const seeds = uint64(8)
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 20))

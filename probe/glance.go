@@ -145,7 +145,9 @@ func (r *bulkRun) look(ctx context.Context, s control, start time.Time, res *bul
 	var ss []sample
 	for k := 2; ; k = min(glanceMore*k, r.o.lanes) {
 		r.o.progress(fmt.Sprintf("%d lanes", k), r.written.Load())
-		if err := r.lanes(ctx, k); err != nil {
+		if err := r.lanes(ctx, k); err != nil && res.Capacity > 0 && ctx.Err() == nil {
+			return nil // those that there are fill the link
+		} else if err != nil {
 			return err
 		}
 		rate, err := r.glimpse(s, start, curve, k, &ss, res)

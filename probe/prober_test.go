@@ -48,13 +48,14 @@ func TestThreeSites(t *testing.T) {
 				}
 			}
 			for site, want := range map[string]int{"UT": 56, "UK": 12, "NTH": 56} {
-				if got := known[siteLink{site, site}]; got < want*9/10 {
+				if got := known[siteLink{site, site}]; got < want*8/10 { // hosts that glance at links to other sites miss a turn or two
 					t.Errorf("inside %s: %d of %d pairs measured after 10 s", site, got, want)
 				}
 			}
 			if got := total(until(60 * time.Second)); got != 380 {
 				t.Errorf("%d of 380 bandwidths after 60 s", got)
 			}
+			until(90 * time.Second) // a pair is pinged every half minute, and may have met a bulk probe's queue twice
 			w.checkAccuracy(cfg)
 
 			// From when the burst is spent on, trains keep to 1 % of each link.
