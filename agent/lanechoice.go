@@ -26,9 +26,13 @@ const (
 	// lossyShare is the loss from which on a single flow that slows down for each loss is far from
 	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s. It counts where nobody knows what the link carries.
 	lossyShare = 0.001
-	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better: chosen between
-	// the 14 to 16 of the links of the 3-site grid that lose much and the five of the others. What the lab showed for it is in docs/design/lanes.md, and is not much.
-	manyLanes = 10
+	// kindLosses is of how many losses at least a share is made that chooses a kind of lane, to a quarter: hosts that know different ones of the first few
+	// would choose differently.
+	kindLosses = 16
+	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better, and tunnelLanes how many of TCP with
+	// the system's congestion control where UDP does not get through. What the lab showed for it is in docs/design/lanes.md: with 14 to 16 flows QUIC is the better one.
+	manyLanes   = 30
+	tunnelLanes = 10
 	// fastLink is the rate of a link from which on what QUIC costs in CPU time counts, and fastBytes what may be under way on it: TCP's default
 	// windows hold that. fastShare is the share of the link that one flow of QUIC must get. A link that is fast stays so down to half of the rate,
 	// 0.7 of the share and up to twice the bytes. All three were chosen; what the lab showed is in docs/design/lanes.md.
@@ -81,7 +85,7 @@ type link struct {
 // measured: pairs that by chance have met few losses, or many, would go over QUIC beside others over TCP with another idea of their share. On the 3-site grid with losses
 // (a lab) pairs chose either, and alltoalls took up to half as long again as with either kind alone.
 func (w way) of(l link) way {
-	if l.losses.lost >= leastLosses {
+	if l.losses.lost >= kindLosses {
 		w.loss = l.losses.lost / l.losses.of
 	}
 	if l.flow > 0 {
@@ -91,15 +95,15 @@ func (w way) of(l link) way {
 	return w
 }
 
-// heldByLoss says that loss explains what one flow gets, and that it takes many to fill the link. A flow that gets less than half of what
+// heldByLoss says that loss explains what one flow gets, and that it takes so many to fill the link. A flow that gets less than half of what
 // the loss lets through is held by something else, such as a limit for each flow, which one of TCP would meet
 // as well: several lanes help there.
-func (w way) heldByLoss() bool {
+func (w way) heldByLoss(lanes netmap.BytesPerSec) bool {
 	if w.loss <= 0 || w.all == 0 && w.loss < lossyShare {
 		return false
 	}
 	left := netmap.BytesPerSec(probe.HeldRate(w.loss, w.rtt))
-	return w.flow >= left/2 && (w.all == 0 || w.all >= manyLanes*left)
+	return w.flow >= left/2 && (w.all == 0 || w.all >= lanes*left)
 }
 
 // fast says that the link carries so much that TCP's lower cost counts, and that one flow of QUIC gets much of it: where something holds each flow,
@@ -215,7 +219,7 @@ func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now tim
 		return laneChoice{kind: LaneTCP, why: "chosen by the operator"}
 	case h.near && !h.several:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("round trip of %v", w.rtt.Round(10*time.Microsecond))}
-	case w.tunnel && bbr && w.heldByLoss():
+	case w.tunnel && bbr && w.heldByLoss(tunnelLanes):
 		return laneChoice{kind: LaneTCP, congestion: lossless, why: "UDP does not get through"}
 	case w.tunnel:
 		return laneChoice{kind: LaneTCP, why: "UDP does not get through"}
@@ -227,7 +231,7 @@ func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now tim
 		return quic("measured %.3g Mbit/s, TCP %.3g", q.rate.Mbps(), t.rate.Mbps())
 	case h.fast:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("cheaper, and one flow gets much of the link of %.3g Mbit/s", w.all.Mbps())}
-	case !w.heldByLoss():
+	case !w.heldByLoss(manyLanes):
 		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
 	case !bbr:
 		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)

@@ -174,7 +174,7 @@ func testTriesTCP(t *testing.T, w way, why string) {
 // TestLinkDecides: pairs of the same two sites choose alike, whatever chance each of them has met.
 func TestLinkDecides(t *testing.T) {
 	now := time.Now()
-	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps, all: 20 * netmap.Mbps} // 2 %, and what that leaves of a flow
+	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps, all: 50 * netmap.Mbps} // 2 %, and what that leaves of a flow
 	held := link{losses: losses{of: 10_000, lost: 20}, flow: 1 * netmap.Mbps}                            // 0.2 % would leave 4.5 Mbit/s
 	few := link{losses: losses{of: 100, lost: 2}}                                                        // says nothing yet
 	pairs := map[string]way{
@@ -206,8 +206,9 @@ func TestHeldByLoss(t *testing.T) {
 		flow, all netmap.BytesPerSec // Mbit/s
 		want      bool
 	}{
-		{100 * time.Millisecond, 0.02, 1.4, 20, true},
-		{100 * time.Millisecond, 0.02, 1.4, 0, true}, // nobody knows what it carries
+		{100 * time.Millisecond, 0.02, 1.4, 50, true},
+		{100 * time.Millisecond, 0.02, 1.4, 20, false}, // 17 flows fill it
+		{100 * time.Millisecond, 0.02, 1.4, 0, true},   // nobody knows what it carries
 		{100 * time.Millisecond, 0.02, 1.4, 5, false},
 		{100 * time.Millisecond, 0.001, 5, 200, true},
 		{152 * time.Millisecond, 0.00077, 4.75, 20, false}, // five flows fill it
@@ -218,7 +219,7 @@ func TestHeldByLoss(t *testing.T) {
 		{100 * time.Millisecond, 0, 100, 100, false},
 	} {
 		w := way{listens: true, rtt: c.rtt, loss: c.loss, flow: c.flow * netmap.Mbps, all: c.all * netmap.Mbps}
-		if got := w.heldByLoss(); got != c.want {
+		if got := w.heldByLoss(manyLanes); got != c.want {
 			t.Errorf("%+v: %v, want %v", w, got, c.want)
 		}
 	}
