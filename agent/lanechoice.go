@@ -29,8 +29,8 @@ const (
 	// kindLosses is of how many losses at least a share is made that chooses a kind of lane, to a quarter: hosts that know different ones of the first few
 	// would choose differently.
 	kindLosses = 16
-	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better, and tunnelLanes how many of TCP with
-	// the system's congestion control where UDP does not get through. What the lab showed for it is in docs/design/lanes.md: with 14 to 16 flows QUIC is the better one.
+	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better, and tunnelLanes the same where
+	// UDP does not get through, and it is better than TCP with the system's congestion control. What the lab showed for it is in docs/design/lanes.md: with 14 to 16 flows QUIC is the better one.
 	manyLanes   = 30
 	tunnelLanes = 10
 	// fastLink is the rate of a link from which on what QUIC costs in CPU time counts, and fastBytes what may be under way on it: TCP's default

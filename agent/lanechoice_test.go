@@ -198,6 +198,18 @@ func TestLinkDecides(t *testing.T) {
 	}
 }
 
+// TestTunnelLanes: where UDP is blocked it takes fewer flows for losses to matter.
+func TestTunnelLanes(t *testing.T) {
+	w := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.02, flow: 1.4 * netmap.Mbps, all: 20 * netmap.Mbps} // 17 flows
+	for tunnel, want := range map[bool]string{false: LaneQUIC, true: LaneTCP} {
+		w.tunnel = tunnel
+		got := chooseLane(LaneAuto, true, w, new(laneHistory), &linkHistory{through: true}, time.Now())
+		if got.kind != want || tunnel && got.congestion != lossless {
+			t.Errorf("tunnel %v: %+v, want %s", tunnel, got, want)
+		}
+	}
+}
+
 // TestHeldByLoss: losses matter where it takes many flows to fill the link, however few they are.
 func TestHeldByLoss(t *testing.T) {
 	for _, c := range []struct {

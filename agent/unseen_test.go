@@ -6,6 +6,7 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
+// TestUnseen: one pair that knows is enough for a link, what one flow gets is not, and a host without a label has none.
 func TestUnseen(t *testing.T) {
 	hosts := []netmap.Host{{Name: "a0", Site: "a"}, {Name: "a1", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "c0", Site: "c"}, {Name: "x"}}
 	n := len(hosts)

@@ -249,5 +249,33 @@ func TestCutShortSaysWhatIsSure(t *testing.T) {
 	}
 }
 
+// TestSearchWithoutFurtherLanes: a search whose next lanes do not connect, as on a link that those before have filled, keeps what these got. A glance does as well.
+func TestSearchWithoutFurtherLanes(t *testing.T) {
+	const flow = 2.5 * gridnet.Mbps
+	for _, glance := range []bool{false, true} {
+		inBulkWorld(t, gridtest.Pair(gridnet.Link{Rate: 20 * gridnet.Mbps, FlowRate: flow, Latency: 20 * time.Millisecond}), nil, func(ctx context.Context, t *testing.T, w *bulkWorld) {
+			p := w.from.prober
+			p.cfg.Endpoint = fewLanes{p.cfg.Endpoint, 2}
+			r, err := p.bulk(ctx, w.to.peer, bulkOptions{glance: glance, lanes: maxLanes, link: linkTruth(flow), rtt: 40 * time.Millisecond, time: maxBulkTime})
+			if off := float64(r.Capacity)/(2*linkTruth(flow)) - 1; err != nil || r.Knee || math.Abs(off) > 0.1 || !glance && r.Lanes != 2 {
+				t.Errorf("glance %v: %v, %d lanes, knee %v, %.2f Mbit/s", glance, err, r.Lanes, r.Knee, r.Capacity.Mbps())
+			}
+		})
+	}
+}
+
+// fewLanes is an endpoint of which a bulk probe gets so many lanes.
+type fewLanes struct {
+	Endpoint
+	n int
+}
+
+func (f fewLanes) Open(ctx context.Context, name string, n int, k lane.StreamKind) (*lane.Stream, error) {
+	if n >= bulkLane+f.n {
+		return nil, context.DeadlineExceeded
+	}
+	return f.Endpoint.Open(ctx, name, n, k)
+}
+
 // linkTruth is what lanes get of a link of a rate, user bytes a second.
 func linkTruth(r gridnet.Rate) float64 { return float64(truth(r)) }

@@ -114,9 +114,7 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 		r.o.progress(fmt.Sprintf("%d lanes", k), r.written.Load())
 		if err := r.lanes(ctx, k); err != nil {
 			// Where those that there are fill the link a handshake may not get through. What they got it carries.
-			if sure := gained(curve); sure != nil && ctx.Err() == nil {
-				c, lanes := knee(sure)
-				res.Capacity, res.Lanes = netmap.BytesPerSec(c), lanes
+			if ctx.Err() == nil && res.gained(curve) {
 				return nil
 			}
 			return err
@@ -129,9 +127,8 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 		if err != nil {
 			if res.Knee = search.flat(curve); res.Knee {
 				_, res.Lanes = knee(curve)
-			} else if sure := gained(curve); errors.Is(err, errBulkLate) && sure != nil {
-				c, lanes := knee(sure)
-				res.Capacity, res.Lanes = netmap.BytesPerSec(c), lanes
+			} else if errors.Is(err, errBulkLate) {
+				res.gained(curve)
 			}
 			return err
 		}
@@ -141,6 +138,17 @@ func (r *bulkRun) drive(ctx context.Context, s control, start time.Time, res *bu
 		_, res.Lanes = knee(curve)
 	}
 	return nil
+}
+
+// gained puts into the result what a search that was cut short has found for sure, and reports whether there is any.
+func (r *bulkResult) gained(curve []lanePoint) bool {
+	sure := gained(curve)
+	if sure == nil {
+		return false
+	}
+	c, lanes := knee(sure)
+	r.Capacity, r.Lanes = netmap.BytesPerSec(c), lanes
+	return true
 }
 
 // note puts what is known by now into the result.

@@ -8,7 +8,8 @@
 //   - the rate of the narrowest link, from short trains of raw packets beside QUIC on the
 //     same socket, timed by the receiver ([readTrain]);
 //   - what one flow gets in the steady state, and between sites what several get
-//     together, with real lanes under real congestion control ([Prober.bulk]);
+//     together, with real lanes under real congestion control ([Prober.bulk]), and roughly,
+//     seconds after the start, what several get at least (glance.go);
 //   - what a message of each size costs both hosts and the wire, one pair for each class
 //     of pairs ([Prober.logp]).
 //

@@ -16,6 +16,8 @@ import (
 // least: the receiver puts it into the map as what exchanges bring ([carrying]), until somebody has searched.
 //
 // A link is looked at once; the keeper sees to that. Where a flow is not held the glance ends after two lanes, and has told nothing.
+//
+// None of the papers has it: it is the doubling of a search for the knee (kneeSearch) without its certainty. What was measured: docs/design/measuring.md.
 
 const (
 	// glanceMore is how many times as many lanes each look takes, and glanceLanes how many the last one takes at most.
@@ -42,8 +44,8 @@ func (p *Prober) nextGlance(now time.Time) (longProbe, bool) {
 		return longProbe{}, false
 	}
 	self := p.cfg.Self.site()
+	forth := now.UnixNano()/int64(glanceTurn)%2 == 0 // one in each direction at a time would make the answers of both wait
 	for _, t := range p.roster().teams {
-		forth := now.UnixNano()/int64(glanceTurn)%2 == 0 // one in each direction at a time would make the answers of both wait
 		if t.name == self || forth != (self < t.name) {
 			continue
 		}
@@ -67,6 +69,7 @@ func (p *Prober) glanceTo(site string, now time.Time) (l longProbe, ok bool) {
 	for _, q := range peers {
 		if t := p.peers[q.Name]; q.Site != "" && q.site() == site && t != nil && t.read > 0 {
 			l, ok = longProbe{kind: KindCapacity, peer: q, rate: t.read, glance: true}, true
+			break
 		}
 	}
 	p.mu.Unlock()
@@ -94,9 +97,7 @@ func (p *Prober) Glancing(now time.Time) bool {
 func (r *recorder) several(peer string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, claims, _ := r.claims(r.cfg.Self.Name, peer)
-	own, _ := r.current(peer)
-	return own.Known&(netmap.FieldLanes|netmap.FieldCarried) != 0 || slices.ContainsFunc(claims, func(c claim) bool {
+	return slices.ContainsFunc(r.claimsTo(peer), func(c claim) bool {
 		return c.e.Known&(netmap.FieldLanes|netmap.FieldCarried) != 0
 	})
 }

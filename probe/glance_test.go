@@ -29,11 +29,7 @@ func TestGlance(t *testing.T) {
 		{"20 Mbit/s, losses", gridnet.Link{Rate: 20 * gridnet.Mbps, Latency: 50 * ms, Loss: 0.02}, 0, 12 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := gridtest.Pair(tt.link)
-			for i, s := range cfg.Sites {
-				cfg.Sites[i].Hosts = gridtest.Hosts(s.Name, 3)
-				cfg.Sites[i].Rate, cfg.Sites[i].Latency = 100*gridnet.Mbps, ms/10
-			}
+			cfg := sitesOver(tt.link, 3)
 			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 				w := &bulkWorld{world: newWorld(t), n: n}
 				members := w.joinSites(cfg)

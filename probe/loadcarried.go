@@ -27,7 +27,7 @@ const (
 	carriedRises = 750 * time.Millisecond
 )
 
-// A carrying is what exchanges were seen to bring over the link of a pair, user bytes a second.
+// A carrying is what exchanges, or a glance, were seen to bring over the link of a pair, user bytes a second.
 type carrying struct {
 	rate float64   // 0: nothing that was not known
 	at   time.Time // when that was seen last

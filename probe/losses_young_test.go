@@ -23,11 +23,7 @@ func TestFirstTrainsTellLosses(t *testing.T) {
 		{"none of 1.2 Mbit/s", gridnet.Link{Rate: 1.2 * gridnet.Mbps, Latency: 50 * ms}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := gridtest.Pair(tt.link)
-			for i, s := range cfg.Sites {
-				cfg.Sites[i].Hosts = gridtest.Hosts(s.Name, 5)
-				cfg.Sites[i].Rate, cfg.Sites[i].Latency = 100*gridnet.Mbps, ms/10
-			}
+			cfg := sitesOver(tt.link, 5)
 			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 				w := &bulkWorld{world: newWorld(t), n: n}
 				w.run(w.joinSites(cfg), true, func(context.Context) {

@@ -230,7 +230,7 @@ func (r *recorder) publish(peer string, p *pair, like like, source netmap.Source
 	}
 	if c := p.loss.count(); c.sent > 0 { // a few packets, and what all pairs have counted together tells of the link
 		e.Known |= netmap.FieldLoss
-		e.Loss, e.LossOf = c.share(), int(min(p.loss.count().sent, netmap.MaxLossOf))
+		e.Loss, e.LossOf = c.share(), int(min(c.sent, netmap.MaxLossOf))
 	}
 	p.last = e
 	r.cfg.Record(r.cfg.Self.Name, peer, e)

@@ -254,12 +254,17 @@ func (r *recorder) one(peer string) (one lanePoint, line float64) {
 
 // carriedTo returns what the link to peer was seen to carry, bytes a second; 0 if nobody has told. The caller holds the lock.
 func (r *recorder) carriedTo(peer string) (most float64) {
-	_, claims, _ := r.claims(r.cfg.Self.Name, peer)
-	own, _ := r.current(peer)
-	for _, c := range append(claims, claim{e: own}) {
+	for _, c := range r.claimsTo(peer) {
 		if c.e.Has(netmap.FieldCarried) {
 			most = max(most, float64(c.e.Carried))
 		}
 	}
 	return most
+}
+
+// claimsTo is [recorder.claims] of the way from here to peer with that pair itself. The caller holds the lock.
+func (r *recorder) claimsTo(peer string) []claim {
+	_, claims, _ := r.claims(r.cfg.Self.Name, peer)
+	own, _ := r.current(peer)
+	return append(claims, claim{r.cfg.Self.Name, own, peer})
 }

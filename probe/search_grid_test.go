@@ -32,11 +32,7 @@ func TestYoungLinkIsSearched(t *testing.T) {
 		{"1.16 Mbit/s, one flow fills it", gridnet.Link{Rate: 1.16 * gridnet.Mbps, Latency: 50 * ms}, 3, 1, 18 * time.Second}, // 16 s seen in 9 runs, of which the second search took 2.5
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := gridtest.Pair(tt.link)
-			for i, s := range cfg.Sites {
-				cfg.Sites[i].Hosts = gridtest.Hosts(s.Name, tt.hosts)
-				cfg.Sites[i].Rate, cfg.Sites[i].Latency = 100*gridnet.Mbps, ms/10
-			}
+			cfg := sitesOver(tt.link, tt.hosts)
 			gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 				w := &bulkWorld{world: newWorld(t), n: n}
 				members := w.joinSites(cfg)
@@ -69,6 +65,16 @@ func TestYoungLinkIsSearched(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sitesOver returns two sites of so many hosts, on LANs of 100 Mbit/s, with link between them both ways.
+func sitesOver(link gridnet.Link, hosts int) gridnet.Config {
+	cfg := gridtest.Pair(link)
+	for i, s := range cfg.Sites {
+		cfg.Sites[i].Hosts = gridtest.Hosts(s.Name, hosts)
+		cfg.Sites[i].Rate, cfg.Sites[i].Latency = 100*gridnet.Mbps, time.Millisecond/10
+	}
+	return cfg
 }
 
 // TestYoungGridIsSearched: the capacities of all six links between three sites are known soon after the start, whoever's turn it is just then. What

@@ -16,11 +16,7 @@ func youngWorld(t *testing.T, link gridnet.Link, f func(t *testing.T, w *bulkWor
 	if gridtest.Race {
 		t.Skip("seconds of CPU, and twelve times as much with the race detector")
 	}
-	cfg := gridtest.Pair(link)
-	for i, s := range cfg.Sites {
-		cfg.Sites[i].Hosts = gridtest.Hosts(s.Name, 2)
-		cfg.Sites[i].Rate, cfg.Sites[i].Latency = 100*gridnet.Mbps, time.Millisecond/10
-	}
+	cfg := sitesOver(link, 2)
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := &bulkWorld{world: newWorld(t), n: n}
 		members := w.joinSites(cfg)
