@@ -71,6 +71,7 @@ type way struct {
 	loss    float64
 	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
 	all     netmap.BytesPerSec // what the link carries; 0: not known
+	read    netmap.BytesPerSec // what trains have read of it where all is not known; 0: nothing
 	one     netmap.BytesPerSec // what one flow of this pair of hosts gets, and
 	pair    netmap.BytesPerSec // several of it; 0: not known
 }
@@ -79,7 +80,8 @@ type way struct {
 type link struct {
 	losses losses
 	flow   netmap.BytesPerSec // what one flow of QUIC gets, in the middle of what bulk probes have told; 0: none has
-	all    netmap.BytesPerSec // what several get, or else what trains read; 0: neither is known
+	all    netmap.BytesPerSec // what several get, or else what trains read of pairs of which bulk probes have told; 0: neither is known
+	read   netmap.BytesPerSec // what is believed of one flow: before the first bulk probe, what trains read; 0: nothing
 }
 
 // of returns w as the link knows it better. All hosts of a site are to choose the same kind for a link, and go by what all of them have
@@ -92,7 +94,9 @@ func (w way) of(l link) way {
 	if l.flow > 0 {
 		w.flow = l.flow
 	}
-	w.all = l.all
+	if w.all = l.all; w.all == 0 {
+		w.read = l.read
+	}
 	return w
 }
 
@@ -100,11 +104,12 @@ func (w way) of(l link) way {
 // the loss lets through is held by something else, such as a limit for each flow, which one of TCP would meet
 // as well: several lanes help there.
 func (w way) heldByLoss(lanes netmap.BytesPerSec) bool {
-	if w.loss <= 0 || w.all == 0 && w.loss < lossyShare {
+	all := max(w.all, w.read) // one of them is 0
+	if w.loss <= 0 || all == 0 && w.loss < lossyShare {
 		return false
 	}
 	left := netmap.BytesPerSec(probe.HeldRate(w.loss, w.rtt))
-	return w.flow >= left/2 && (w.all == 0 || w.all >= lanes*left)
+	return w.flow >= left/2 && (all == 0 || all >= lanes*left)
 }
 
 // fast says that the link carries so much that TCP's lower cost counts, and that one flow of QUIC gets much of it: where something holds each flow,

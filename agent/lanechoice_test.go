@@ -234,6 +234,10 @@ func TestHeldByLoss(t *testing.T) {
 		if got := w.heldByLoss(manyLanes); got != c.want {
 			t.Errorf("%+v: %v, want %v", w, got, c.want)
 		}
+		young := way{listens: true, rtt: c.rtt, loss: c.loss, flow: w.flow}.of(link{read: w.all})
+		if got := young.heldByLoss(manyLanes); got != c.want {
+			t.Errorf("%+v, of which only trains tell: %v, want %v", young, got, c.want)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func (a *Agent) linkTo(host string) (l link) {
 	l.losses = a.lossesTo(host)
 	like, sites := a.like()
 	if here, there := sites[a.name], sites[host]; here != "" && there != "" && here != there {
-		l.flow, l.all = like.Flow(here, there), like.Link(here, there)
+		l.flow, l.all, l.read = like.Flow(here, there), like.Link(here, there), like.Read(here, there)
 	}
 	return l
 }

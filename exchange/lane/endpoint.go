@@ -329,8 +329,8 @@ func (e *Endpoint) Connected(name string) (at time.Time) {
 }
 
 // Received returns what has arrived from the member on the connections that are open now, in bytes of
-// QUIC packets, and how many packets that was. It falls when one of them ends. What TCP lanes have
-// carried counts as packets of the usual size.
+// QUIC packets, and how many packets that was. It falls when one of them ends. What has come over TCP
+// lanes counts as packets of the usual size, whether it can be read yet or not.
 func (e *Endpoint) Received(name string) (bytes, packets uint64) {
 	e.mu.Lock()
 	ls := slices.Clone(e.links.of[name])
@@ -339,7 +339,7 @@ func (e *Endpoint) Received(name string) (bytes, packets uint64) {
 		st := l.conn.ConnectionStats()
 		bytes, packets = bytes+st.BytesReceived, packets+st.PacketsReceived
 	}
-	over := e.TCPTraffic(name).Received
+	over := e.tcp.arrived(name)
 	bytes, packets = bytes+over, packets+over/usualPacket
 	return bytes, packets
 }

@@ -59,6 +59,7 @@ type tcpConn struct {
 	ready chan *TCPStream // the answer to whoever takes it out of the pool
 
 	sent, received atomic.Uint64 // payload, in bytes
+	came           arrivedTCP
 
 	// Of the reading side; guarded by the rmu of the stream that is open.
 	head [unitHead]byte

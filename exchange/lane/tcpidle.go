@@ -16,7 +16,8 @@ type tcpLanes struct {
 	accepted map[string]int        // of conns, those that the member has dialed
 	resting  map[string][]*tcpConn // dialed ones without a stream, by member; the last used is last
 	rest     int                   // how many those are
-	gone     map[string]TCPTraffic // of connections that have ended
+	gone     map[string]TCPTraffic // of connections that have ended, and what
+	came     map[string]uint64     // had arrived on them
 }
 
 // take returns a new stream to name on a connection that rests, or nil.
@@ -109,7 +110,7 @@ func (t *tcpLanes) add(c *tcpConn) bool {
 	}
 	if t.conns == nil {
 		t.conns, t.accepted = make(map[string]map[*tcpConn]struct{}), make(map[string]int)
-		t.gone = make(map[string]TCPTraffic)
+		t.gone, t.came = make(map[string]TCPTraffic), make(map[string]uint64)
 	}
 	if t.conns[name] == nil {
 		t.conns[name] = make(map[*tcpConn]struct{})
@@ -122,11 +123,13 @@ func (t *tcpLanes) add(c *tcpConn) bool {
 }
 
 func (t *tcpLanes) remove(c *tcpConn) {
+	came := c.arrived()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name := c.peer.Name
 	sum := t.gone[name]
 	sum.Sent, sum.Received = sum.Sent+c.sent.Load(), sum.Received+c.received.Load()
+	t.came[name] += came
 	t.gone[name] = sum // as many as there are members: their certificates name them
 	if delete(t.conns[name], c); len(t.conns[name]) == 0 {
 		delete(t.conns, name)

@@ -305,6 +305,21 @@ func (p *Predictor) Link(fromSite, toSite string) BytesPerSec {
 	return median(rates)
 }
 
+// Read returns the median of what is believed of one flow from one site to another, 0 if nothing is: before a bulk probe has told, that is what trains
+// have read of the link.
+func (p *Predictor) Read(fromSite, toSite string) BytesPerSec {
+	s := p.measured[[2]string{fromSite, toSite}]
+	if len(s) == 0 {
+		return 0
+	}
+	rates := make([]BytesPerSec, len(s))
+	for i := range s {
+		rates[i] = s[i].bandwidth
+	}
+	slices.Sort(rates)
+	return median(rates)
+}
+
 // medianOf returns the median of the samples that are alike to latency; ok is false if there are none.
 func medianOf(samples []sample, latency time.Duration) (_ BytesPerSec, ok bool) {
 	low, high := alike(latency)
