@@ -111,14 +111,19 @@ func (a *Agent) Close() {
 		a.endpoint.Close()
 		a.endpoint.Run(context.Background()) // a closed endpoint's Run only cleans up
 	} else {
-		if a.socket != nil {
-			a.socket.Close()
-		}
-		if a.listener != nil {
-			a.listener.Close()
-		}
+		a.closePorts()
 	}
 	a.release()
+}
+
+// closePorts closes what openPorts and openTCP have bound, while no endpoint has it.
+func (a *Agent) closePorts() {
+	if a.socket != nil {
+		a.socket.Close()
+	}
+	if a.listener != nil {
+		a.listener.Close()
+	}
 }
 
 // release lets go of the folders, last of all: who takes them next finds them unused.

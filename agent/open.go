@@ -40,8 +40,7 @@ func (a *Agent) openLocal() error {
 
 func (a *Agent) openNetwork() error {
 	if a.socket == nil {
-		var err error
-		if a.socket, err = openSocket(a.opts.Identity.Settings.Bind); err != nil {
+		if err := a.openPorts(); err != nil {
 			return err
 		}
 	}
@@ -76,6 +75,29 @@ func (a *Agent) openNetwork() error {
 		Log:         a.log,
 	})
 	return err
+}
+
+// portTries is how many ports of the kernel's choice are tried: TCP's with the same number may be taken.
+const portTries = 8
+
+// openPorts binds the UDP address that the identity says. Where the kernel chooses the port it takes one of which TCP's is free, too, if it finds one.
+func (a *Agent) openPorts() (err error) {
+	choose := a.anyPort() && a.opts.Lane != LaneQUIC && a.listener == nil
+	for try := 0; ; try++ {
+		if a.socket, err = openSocket(a.opts.Identity.Settings.Bind); err != nil || !choose || try == portTries {
+			return err
+		}
+		if a.listener, err = a.opts.openListener(a.socket.LocalAddr()); err == nil {
+			return nil
+		}
+		a.socket.Close()
+	}
+}
+
+// anyPort reports whether the kernel chooses the port.
+func (a *Agent) anyPort() bool {
+	_, port, err := net.SplitHostPort(a.opts.Identity.Settings.Bind)
+	return err == nil && port == "0"
 }
 
 // openTCP listens for TCP lanes, and returns what dials them, nil if none are to be.

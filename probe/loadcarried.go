@@ -10,7 +10,7 @@ import (
 // What an exchange gets of a link is no measurement of it: it sends what its plan says. But the link carries that at least, whoever
 // looks. In a young grid that is never idle nobody has searched for what several flows get, and plans take a link that many pairs
 // of hosts use for one that carries a single flow. So the keeper of the site where packets arrive, whom all hosts of the site tell
-// what does ([load]), puts the most that came in half a second into the map, until there is a search. One that a port of its two hosts held is none:
+// what does ([load]), puts the most that came in each of two half seconds in a row into the map, until there is a search. One that a port of its two hosts held is none:
 // many pairs may get more ([netmap.PortHolds]).
 
 const (
@@ -43,7 +43,7 @@ func (b *loadBook) brought(now time.Time) map[string]float64 {
 	for site, a := range b.in {
 		a.forward(binAt(now))
 		end := a.head + 1 - loadLate
-		if rate := carried(a.most(end-carriedBack, end, carriedBins)); rate > 0 {
+		if rate := carried(a.twice(end-carriedBack, end, carriedBins)); rate > 0 {
 			rates[site] = rate
 		}
 	}

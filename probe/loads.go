@@ -178,6 +178,15 @@ func (a *arrivals) most(begin, end, n int64) (rate float64) {
 	return rate
 }
 
+// twice returns the highest rate of two times n bins in a row, of those from bin begin to bin end, at which each n brought as much at least. What a host told late
+// counts where it was told, beside what came then, and is missing before: one n alone would have brought both.
+func (a *arrivals) twice(begin, end, n int64) (rate float64) {
+	for begin = max(begin, a.head-loadBins+1); end-2*n >= begin; end-- {
+		rate = max(rate, min(a.mean(end, n), a.mean(end-n, n)))
+	}
+	return rate
+}
+
 // usual returns the highest rate over loadUsual bins before bin end, 0 where that is too long ago. It looks back no further than to where less than
 // pause arrived.
 func (a *arrivals) usual(end int64, pause float64) (rate float64) {
