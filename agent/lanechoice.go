@@ -23,16 +23,13 @@ const (
 	// windows and costs a quarter of QUIC's CPU time per byte. What is near stays so up to
 	// twice that.
 	lanRTT = 2 * time.Millisecond
-	// lossyShare is the loss from which on a single flow that slows down for each loss is far from
-	// filling a path of 100 ms: it gets 1.2·MSS/(RTT·√p), some 6 Mbit/s. It counts where nobody knows what the link carries.
-	lossyShare = 0.001
 	// kindLosses is of how many losses at least a share is made that chooses a kind of lane, to a quarter: hosts that know different ones of the first few
 	// would choose differently.
 	kindLosses = 16
-	// manyLanes is how many flows of QUIC it must take to fill a link for one of TCP that does not slow down for losses to be better, and tunnelLanes the same where
-	// UDP does not get through, and it is better than TCP with the system's congestion control. What the lab showed for it is in docs/design/lanes.md: with 14 to 16 flows QUIC is the better one for blocks of 64 KiB,
-	// and young alltoalls of 256 KiB are slower over it; both of few starts.
-	manyLanes   = 30
+	// pairLanes is how many flows of QUIC a pair of hosts has at most: where it takes more, for all pairs of two sites, one of TCP that does not slow down for losses is
+	// better. tunnelLanes is the same for a link where UDP does not get through, and it is better than TCP with the system's congestion control. What the lab showed for it is in
+	// docs/design/lanes.md.
+	pairLanes   = 63
 	tunnelLanes = 10
 	// fastLink is the rate of a link from which on what QUIC costs in CPU time counts, and fastBytes what may be under way on it: TCP's default
 	// windows hold that. fastShare is the share of the link that one flow of QUIC must get. A link that is fast stays so down to half of the rate,
@@ -71,7 +68,8 @@ type way struct {
 	loss    float64
 	flow    netmap.BytesPerSec // what one flow of QUIC gets; 0: not measured
 	all     netmap.BytesPerSec // what the link carries; 0: not known
-	read    netmap.BytesPerSec // what trains have read of it where all is not known; 0: nothing
+	read    netmap.BytesPerSec // what trains have read of it, if all is not known; 0: nothing
+	pairs   int                // of hosts that share it; 0 is 1
 	one     netmap.BytesPerSec // what one flow of this pair of hosts gets, and
 	pair    netmap.BytesPerSec // several of it; 0: not known
 }
@@ -82,6 +80,7 @@ type link struct {
 	flow   netmap.BytesPerSec // what one flow of QUIC gets, in the middle of what bulk probes have told; 0: none has
 	all    netmap.BytesPerSec // what several get, or else what trains read of pairs of which bulk probes have told; 0: neither is known
 	read   netmap.BytesPerSec // what is believed of one flow: before the first bulk probe, what trains read; 0: nothing
+	pairs  int                // of hosts
 }
 
 // of returns w as the link knows it better. All hosts of a site are to choose the same kind for a link, and go by what all of them have
@@ -94,22 +93,23 @@ func (w way) of(l link) way {
 	if l.flow > 0 {
 		w.flow = l.flow
 	}
-	if w.all = l.all; w.all == 0 {
+	if l.read > 0 {
 		w.read = l.read
 	}
+	w.all, w.pairs = l.all, l.pairs
 	return w
 }
 
 // heldByLoss says that loss explains what one flow gets, and that it takes so many to fill the link. A flow that gets less than half of what
 // the loss lets through is held by something else, such as a limit for each flow, which one of TCP would meet
 // as well: several lanes help there.
-func (w way) heldByLoss(lanes netmap.BytesPerSec) bool {
-	all := max(w.all, w.read) // one of them is 0
-	if w.loss <= 0 || all == 0 && w.loss < lossyShare {
-		return false
+func (w way) heldByLoss(lanes int) bool {
+	all := w.all
+	if all == 0 {
+		all = w.read
 	}
 	left := netmap.BytesPerSec(probe.HeldRate(w.loss, w.rtt))
-	return w.flow >= left/2 && (all == 0 || all >= lanes*left)
+	return w.loss > 0 && w.flow >= left/2 && all >= netmap.BytesPerSec(lanes)*left
 }
 
 // fast says that the link carries so much that TCP's lower cost counts, and that one flow of QUIC gets much of it: where something holds each flow,
@@ -237,7 +237,7 @@ func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now tim
 		return quic("measured %.3g Mbit/s, TCP %.3g", q.rate.Mbps(), t.rate.Mbps())
 	case h.fast:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("cheaper, and one flow gets much of the link of %.3g Mbit/s", w.all.Mbps())}
-	case !w.heldByLoss(manyLanes):
+	case !w.heldByLoss(pairLanes * max(w.pairs, 1)):
 		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
 	case !bbr:
 		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)

@@ -22,10 +22,11 @@ func TestChooseLane(t *testing.T) {
 	failed, refused := laneRecord{err: "refused", retry: now.Add(time.Second)}, laneRecord{err: "refused", retry: now}
 	slow, fast := laneRate{rate: 1 * netmap.Mbps, samples: 3}, laneRate{rate: 3 * netmap.Mbps, samples: 3}
 	near, far := way{listens: true, rtt: time.Millisecond}, way{listens: true, rtt: 100 * time.Millisecond}
-	lossy := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps} // as the loss lets it
+	lossy := way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps, all: 200 * netmap.Mbps} // as the loss lets it
 	wide := way{listens: true, rtt: 30 * time.Millisecond, flow: 90 * netmap.Mbps, all: 95 * netmap.Mbps}
 	still := way{listens: true, rtt: 30 * time.Millisecond, flow: 50 * netmap.Mbps, all: 60 * netmap.Mbps}
-	held := lossy
+	held, shared := lossy, lossy
+	shared.pairs = 4
 	held.flow = 0.5 * netmap.Mbps
 	alike, most, ports := near, near, near
 	alike.one, alike.pair = 10*netmap.Mbps, 60*netmap.Mbps
@@ -63,6 +64,7 @@ func TestChooseLane(t *testing.T) {
 		{"far", LaneAuto, false, far, laneHistory{}, "quic", "round trip of 100ms"},
 		{"far, and QUIC failed", LaneAuto, false, far, laneHistory{quic: failed}, "tcp", "QUIC failed"},
 		{"lossy", LaneAuto, false, lossy, laneHistory{}, "tcp/bbr", "loss of 1 %"},
+		{"lossy, and the lanes of some pairs fill it", LaneAuto, false, shared, laneHistory{}, "quic", "round trip of 100ms"},
 		{"lossy, but each flow is held to less", LaneAuto, false, held, laneHistory{}, "quic", "round trip of 100ms"},
 		{"fast", LaneAuto, false, wide, laneHistory{}, "tcp", "cheaper"},
 		{"fast, and QUIC is forced", LaneQUIC, false, wide, laneHistory{}, "quic", "operator"},
@@ -139,7 +141,7 @@ func TestTriesTCP(t *testing.T) {
 		testTriesTCP(t, way{listens: true, rtt: 30 * time.Millisecond, flow: 90 * netmap.Mbps, all: 95 * netmap.Mbps}, "cheaper")
 	})
 	t.Run("lossy", func(t *testing.T) {
-		testTriesTCP(t, way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps}, "loss of 1 %")
+		testTriesTCP(t, way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps, all: 200 * netmap.Mbps}, "loss of 1 %")
 	})
 }
 
@@ -174,9 +176,9 @@ func testTriesTCP(t *testing.T, w way, why string) {
 // TestLinkDecides: pairs of the same two sites choose alike, whatever chance each of them has met.
 func TestLinkDecides(t *testing.T) {
 	now := time.Now()
-	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps, all: 50 * netmap.Mbps} // 2 %, and what that leaves of a flow
-	held := link{losses: losses{of: 10_000, lost: 20}, flow: 1 * netmap.Mbps}                            // 0.2 % would leave 4.5 Mbit/s
-	few := link{losses: losses{of: 100, lost: 2}}                                                        // says nothing yet
+	lossy := link{losses: losses{of: 10_000, lost: 200}, flow: 1.4 * netmap.Mbps, all: 100 * netmap.Mbps} // 2 %, and what that leaves of a flow
+	held := link{losses: losses{of: 10_000, lost: 20}, flow: 1 * netmap.Mbps}                             // 0.2 % would leave 4.5 Mbit/s
+	few := link{losses: losses{of: 100, lost: 2}}                                                         // says nothing yet
 	pairs := map[string]way{
 		"no losses":   {listens: true, rtt: 100 * time.Millisecond, flow: 15 * netmap.Mbps},
 		"many losses": {listens: true, rtt: 100 * time.Millisecond, loss: 0.05, flow: 0.2 * netmap.Mbps},
@@ -216,26 +218,29 @@ func TestHeldByLoss(t *testing.T) {
 		rtt       time.Duration
 		loss      float64
 		flow, all netmap.BytesPerSec // Mbit/s
+		lanes     int
 		want      bool
 	}{
-		{100 * time.Millisecond, 0.02, 1.4, 50, true},
-		{100 * time.Millisecond, 0.02, 1.4, 20, false}, // 17 flows fill it
-		{100 * time.Millisecond, 0.02, 1.4, 0, true},   // nobody knows what it carries
-		{100 * time.Millisecond, 0.02, 1.4, 5, false},
-		{100 * time.Millisecond, 0.001, 5, 200, true},
-		{152 * time.Millisecond, 0.00077, 4.75, 20, false}, // five flows fill it
-		{152 * time.Millisecond, 0.00077, 4.75, 0, false},
-		{152 * time.Millisecond, 0.00077, 4.75, 200, true},
-		{100 * time.Millisecond, 0.002, 0.1, 100, false}, // something holds each flow to less
-		{100 * time.Millisecond, 0.002, 0, 100, false},
-		{100 * time.Millisecond, 0, 100, 100, false},
+		{100 * time.Millisecond, 0.02, 1.4, 100, 63, true},
+		{100 * time.Millisecond, 0.02, 1.4, 50, 63, false}, // 42 flows fill it
+		{100 * time.Millisecond, 0.02, 1.4, 50, 10, true},
+		{100 * time.Millisecond, 0.02, 1.4, 100, 126, false},
+		{100 * time.Millisecond, 0.02, 1.4, 0, 10, false}, // nobody knows what it carries
+		{100 * time.Millisecond, 0.02, 1.4, 5, 10, false},
+		{100 * time.Millisecond, 0.001, 5, 500, 63, true},
+		{152 * time.Millisecond, 0.00077, 4.75, 20, 10, false}, // five flows fill it
+		{152 * time.Millisecond, 0.00077, 4.75, 0, 10, false},
+		{152 * time.Millisecond, 0.00077, 4.75, 300, 63, true},
+		{100 * time.Millisecond, 0.002, 0.1, 300, 63, false}, // something holds each flow to less
+		{100 * time.Millisecond, 0.002, 0, 300, 63, false},
+		{100 * time.Millisecond, 0, 100, 100, 10, false},
 	} {
 		w := way{listens: true, rtt: c.rtt, loss: c.loss, flow: c.flow * netmap.Mbps, all: c.all * netmap.Mbps}
-		if got := w.heldByLoss(manyLanes); got != c.want {
+		if got := w.heldByLoss(c.lanes); got != c.want {
 			t.Errorf("%+v: %v, want %v", w, got, c.want)
 		}
 		young := way{listens: true, rtt: c.rtt, loss: c.loss, flow: w.flow}.of(link{read: w.all})
-		if got := young.heldByLoss(manyLanes); got != c.want {
+		if got := young.heldByLoss(c.lanes); got != c.want {
 			t.Errorf("%+v, of which only trains tell: %v, want %v", young, got, c.want)
 		}
 	}
@@ -245,7 +250,7 @@ func TestHeldByLoss(t *testing.T) {
 func TestLaneRatesOfASite(t *testing.T) {
 	l := &laneChooser{mode: LaneAuto, bbr: true, site: func(host string) string { return host[:1] }, log: slog.New(slog.DiscardHandler),
 		way: func(string) way {
-			return way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps}
+			return way{listens: true, rtt: 100 * time.Millisecond, loss: 0.01, flow: 2 * netmap.Mbps, all: 200 * netmap.Mbps}
 		}}
 	see := func(host, kind string, rate netmap.BytesPerSec) {
 		l.mu.Lock()

@@ -200,7 +200,7 @@ func (a *Agent) openLanes(site func(host string) string) {
 				w.loss = e.Loss
 			}
 			if e.Has(netmap.FieldBandwidth) {
-				w.flow = e.Bandwidth
+				w.flow, w.read = e.Bandwidth, max(e.Bandwidth, e.Line, e.Capacity)
 			}
 			if !beside(e) {
 				w = w.of(a.linkTo(host))

@@ -99,6 +99,7 @@ func (a *Agent) linkTo(host string) (l link) {
 	like, sites := a.like()
 	if here, there := sites[a.name], sites[host]; here != "" && there != "" && here != there {
 		l.flow, l.all, l.read = like.Flow(here, there), like.Link(here, there), like.Read(here, there)
+		l.pairs = a.hostsOf(here) * a.hostsOf(there)
 	}
 	return l
 }

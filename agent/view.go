@@ -138,6 +138,7 @@ type guesser struct {
 	at        time.Time
 	predictor *netmap.Predictor
 	sites     map[string]string // that it was made with
+	hosts     map[string]int    // of each
 }
 
 // guessEvery bounds what gathering all measured pairs costs.
@@ -162,8 +163,19 @@ func (a *Agent) like() (*netmap.Predictor, map[string]string) {
 	if now := time.Now(); g.predictor == nil || now.Sub(g.at) >= guessEvery {
 		g.sites, g.at = a.sites(), now
 		g.predictor = a.netmap.Predictor(g.sites, now)
+		g.hosts = make(map[string]int)
+		for _, site := range g.sites {
+			g.hosts[site]++
+		}
 	}
 	return g.predictor, g.sites
+}
+
+// hostsOf returns how many hosts of a site there were when [Agent.like] last looked.
+func (a *Agent) hostsOf(site string) int {
+	a.guesses.mu.Lock()
+	defer a.guesses.mu.Unlock()
+	return a.guesses.hosts[site]
 }
 
 // latencyFrom estimates the one-way latency from host: half of the measured round

@@ -82,6 +82,7 @@ type meter struct {
 	losing    time.Time     // when a look found more losses than before
 	win       *tap          // that holds the lane back; nil: none
 	least     time.Duration // round trip of the way without queues, as far as known
+	rated     bool          // it is sent at a rate that congestion control has found, see [rated]
 	asked     bool          // the peer answers; otherwise the lane is only counted as active
 	events    int           // chunks written, and answers
 	looked    int           // events at the last look

@@ -33,6 +33,10 @@ type packeted interface {
 	Payload() int
 }
 
+// rated is the part of a stream that knows whether its congestion control sends at a rate that it has found, and looks for more in seconds only; a
+// lane's stream over TCP is one.
+type rated interface{ Rated() bool }
+
 // nudged is the part of a stream whose connection finds sooner what is lost at the end of the data if something follows; a lane's stream over QUIC is one.
 type nudged interface {
 	// Nudge sends a packet that says nothing. It does not block.
@@ -57,6 +61,8 @@ func (x *run) ask(l *outLane) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l.meter.open(stats, asked, time.Now())
+	r, ok := l.stream.(rated)
+	l.meter.rated = ok && r.Rated()
 	l.meter.win = l.win
 	if l.by != "" {
 		l.meter.tally.path = Path{} // what is lost on the way to another host is not this path's

@@ -28,6 +28,9 @@ const (
 // They are when the peer reads slowly, too: then by far more than the round trip, in which only the packets of a
 // slice wait for each other. And they must have been later than the least window takes to leave: on a slow link the slices of one lane that go
 // out together wait for each other as long as that, and the last pair of an exchange looked as if the link had fallen to what it got.
+//
+// A lane whose congestion control has found a rate, as BBR does, tells nothing: it keeps a queue of its own however much room the link has, and takes
+// seconds to see that others have ended. The last lanes of an exchange over a lossy link were taken for all that it carries, and the next exchange planned for that.
 type press struct {
 	starved time.Duration // since the last look
 	at      time.Time     // of the last look
@@ -46,7 +49,7 @@ func (m *meter) slice(late time.Duration) {
 func (m *meter) pressed(now time.Time) {
 	p, n := m.press, m.got-m.press.got
 	m.press = press{at: now, got: m.got, late: noTime}
-	if p.at.IsZero() || n <= 0 || m.stats == nil || float64(p.starved) > pressIdle*float64(now.Sub(p.at)) {
+	if p.at.IsZero() || n <= 0 || m.stats == nil || m.rated || float64(p.starved) > pressIdle*float64(now.Sub(p.at)) {
 		return
 	}
 	st := m.stats()

@@ -22,22 +22,25 @@ func TestPressed(t *testing.T) {
 		late    time.Duration // of slices
 		starved time.Duration // of the time between two looks
 		blind   bool          // the transport has no counters
+		rated   bool          // congestion control has found a rate
 		want    bool
 	}{
-		{"a queue", 40 * time.Millisecond, false, 0, 0, false, true},
-		{"a queue, by both ends", 80 * time.Millisecond, true, 60 * time.Millisecond, 0, false, true},
-		{"a queue of the other direction", 40 * time.Millisecond, true, 0, 0, false, false},
-		{"a slow reader", trip, true, 20 * time.Millisecond, 0, false, false},
-		{"no queue", trip + time.Millisecond, false, 0, 0, false, false},
-		{"a window's own burst", 60 * time.Millisecond, true, 30 * time.Millisecond, 0, false, false},
-		{"more than that", 80 * time.Millisecond, true, 45 * time.Millisecond, 0, false, true},
-		{"starved", 40 * time.Millisecond, false, 0, lookEvery / 4, false, false},
-		{"no counters", 0, false, 0, 0, true, false},
+		{"a queue", 40 * time.Millisecond, false, 0, 0, false, false, true},
+		{"a queue, by both ends", 80 * time.Millisecond, true, 60 * time.Millisecond, 0, false, false, true},
+		{"a queue of the other direction", 40 * time.Millisecond, true, 0, 0, false, false, false},
+		{"a slow reader", trip, true, 20 * time.Millisecond, 0, false, false, false},
+		{"no queue", trip + time.Millisecond, false, 0, 0, false, false, false},
+		{"a window's own burst", 60 * time.Millisecond, true, 30 * time.Millisecond, 0, false, false, false},
+		{"more than that", 80 * time.Millisecond, true, 45 * time.Millisecond, 0, false, false, true},
+		{"starved", 40 * time.Millisecond, false, 0, lookEvery / 4, false, false, false},
+		{"a queue of BBR's own", 40 * time.Millisecond, false, 0, 0, false, true, false},
+		{"no counters", 0, false, 0, 0, true, false, false},
 	} {
 		m := newTestMeter(&quic.ConnectionStats{MinRTT: trip, LatestRTT: tc.rtt, SmoothedRTT: tc.rtt, CongestionWindow: 40000})
 		if tc.blind {
 			m.open(nil, true, time.Unix(0, 0))
 		}
+		m.rated = tc.rated
 		if tc.window {
 			m.win = &tap{window: &window{rate: 2 * netmap.Mbps, small: leastSlice, floor: leastSlices}} // takes 40 ms for the least window
 		}

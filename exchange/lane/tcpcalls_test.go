@@ -92,6 +92,28 @@ func TestTCPCallsCarry(t *testing.T) {
 	}
 }
 
+// A stream of BBR says that it has found its rate, one of Reno does not.
+func TestTCPRated(t *testing.T) {
+	for name, want := range map[string]bool{"reno": false, "bbr": true} {
+		t.Run(name, func(t *testing.T) {
+			if !HasCongestionControl(name) {
+				t.Skip("the kernel does not offer it")
+			}
+			_, fast := tcpPair(t)
+			if err := fast.raw.Control(func(fd uintptr) {
+				if err := unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {
+					t.Error(err)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := (&TCPStream{c: &tcpConn{raw: fast}}).Rated(); got != want || fast.congestion() != name {
+				t.Errorf("%v with %q, want %v with %q", got, fast.congestion(), want, name)
+			}
+		})
+	}
+}
+
 // Deadlines, the other end's death and this end's Close say what those of the library say.
 func TestTCPCallsFail(t *testing.T) {
 	plain, fast := tcpPair(t)

@@ -90,6 +90,14 @@ func HasCongestionControl(name string) bool {
 	return unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) == nil
 }
 
+// congestion returns the name of the connection's congestion control, "" if the kernel does not say.
+func (c *rawTCP) congestion() (name string) {
+	c.raw.Control(func(fd uintptr) {
+		name, _ = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	})
+	return name
+}
+
 // tcpInfo asks the kernel about c.
 func tcpInfo(c net.Conn) (st quic.ConnectionStats) {
 	t, ok := c.(*rawTCP)

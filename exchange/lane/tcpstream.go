@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,6 +193,12 @@ func (s *TCPStream) SetWriteDeadline(t time.Time) error {
 		return nil
 	}
 	return s.c.raw.SetWriteDeadline(t)
+}
+
+// Rated reports whether the connection's congestion control sends at a rate that it has found and looks for more in seconds only, as BBR does; false where the kernel cannot be asked.
+func (s *TCPStream) Rated() bool {
+	t, ok := s.c.raw.(*rawTCP)
+	return ok && strings.HasPrefix(t.congestion(), "bbr")
 }
 
 // Stats returns what the kernel knows of the connection, in the form in which quic-go tells it: a
