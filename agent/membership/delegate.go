@@ -2,6 +2,7 @@ package membership
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -28,6 +29,7 @@ type delegate struct {
 	table   *table
 	leaving atomic.Int32 // Stopped or Left once this host is about to be so, else 0
 	ended   atomic.Bool  // the view stays as it was: memberlist's timers fire on after its end
+	met     atomic.Bool  // a join was let in: this host is in the cluster
 
 	mu         sync.Mutex // guards the fields below
 	complaints map[string]struct{}
@@ -155,11 +157,18 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	}
 }
 
-// NotifyAlive keeps claims out that cannot be true or useful.
+// errNotMet keeps out what is said of others before this host has met any of them.
+var errNotMet = errors.New("this host has not joined yet")
+
+// NotifyAlive keeps claims out that cannot be true or useful, and all of them until a join, of this host's or another one's, has been let in: what members say to the host
+// that they know by this one's name may come here, and would make this host a member without anybody having asked whose the name is.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	m, _ := member(n, Alive, time.Time{})
 	if m.Name == d.cfg.Name {
 		return nil // conflicts are NotifyConflict's
+	}
+	if !d.met.Load() {
+		return errNotMet
 	}
 	name, err := identity.HostName(m.Name)
 	if err == nil && name != m.Name {
@@ -206,6 +215,7 @@ func (d *delegate) NotifyMerge(nodes []*memberlist.Node) error {
 			return err
 		}
 	}
+	d.met.Store(true)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
+
 	"github.com/gridagent/gridagent/internal/gridnet"
 	"github.com/gridagent/gridagent/internal/gridnet/gridtest"
 )
@@ -364,6 +366,47 @@ func TestNameConflict(t *testing.T) {
 			t.Errorf("a1 is thought to be at %v, want %v", a, a1.addr)
 		}
 		agree(t, 0, []*node{a0, a1}, "a0 a1")
+		if len(a0.ends)+len(a1.ends) > 0 {
+			t.Error("one of those who were there first has ended")
+		}
+	})
+}
+
+// The connection of a host that has another one's name is the newest under that name, so what members say to the other one may come to it, before it has asked to
+// join. What it learns so makes it no member, and it ends like any other twin.
+func TestNameConflictAfterGossip(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGrid(t, 4)
+		defer g.close()
+		a0, a1 := g.start("a0"), g.start("a1")
+		defer stopAll([]*node{a0, a1})
+		a1.join(t, a0)
+		agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+		conn, err := g.net.Listen("a2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin := startOn(t, g, conn, "a1")
+		defer twin.stop()
+		c, err := twin.transport.DialAddressTimeout(memberlist.Address{Addr: a0.addr.String()}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		time.Sleep(3 * time.Minute) // with exchanges of states
+		if twin.delegate.once("conflict a1 " + a1.addr.String()) {
+			t.Error("nothing of what is meant for a1 has come to its twin: want another way to bring that about")
+		}
+		twin.Join(t.Context(), addrs(a0))
+		select {
+		case taken := <-twin.ends:
+			if !taken.Live || taken.By != a1.addr {
+				t.Errorf("the twin ended with %v, want the name to be taken by %v", taken, a1.addr)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("the twin goes on, and takes for alive: %s", twin.view(Alive))
+		}
+		agree(t, time.Minute, []*node{a0, a1}, "a0 a1")
 		if len(a0.ends)+len(a1.ends) > 0 {
 			t.Error("one of those who were there first has ended")
 		}

@@ -125,6 +125,12 @@ func TestLoopbackAdvertised(t *testing.T) {
 	if m, err = New(idle(t, g)); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.delegate.NotifyAlive(&memberlist.Node{Name: "uk0", Addr: net.IPv4(10, 0, 0, 2), Port: 1}); !errors.Is(err, errNotMet) {
+		t.Errorf("a member before any join: %v", err)
+	}
+	if err := m.delegate.NotifyMerge(nil); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		err := m.delegate.NotifyAlive(&memberlist.Node{Name: "uk0", Addr: net.IPv4(127, 0, 0, 1), Port: 7946})
 		if !errors.As(err, &ae) || ae.Host != "uk0" {
