@@ -454,3 +454,28 @@ func TestNoRiseInAFall(t *testing.T) {
 		}
 	}
 }
+
+// What a host tells late comes beside what it tells then. The link is not said to carry both for that.
+func TestArrivalsToldLate(t *testing.T) {
+	const rate = 2_500_000 // bytes a second
+	begun := time.Unix(1000, 0)
+	for late := time.Duration(0); late <= 2*loadsEvery; late += 50 * time.Millisecond {
+		var a arrivals
+		now := begun
+		for i := range 12 {
+			now = begun.Add(time.Duration(i) * loadsEvery)
+			if i == 6 {
+				now = now.Add(late) // the machine was busy
+			}
+			a.add(rate*int64(loadsEvery)/int64(time.Second), loadsEvery, now)
+		}
+		end := a.head + 1 - loadLate
+		got := a.twice(end-carriedBack, end, carriedBins)
+		if got < 0.9*rate || got > 1.1*rate {
+			t.Errorf("told %v late: %.3g bytes a second, want %d", late, got, rate)
+		}
+		if once := a.most(end-carriedBack, end, carriedBins); late == loadsEvery && once < 1.4*rate {
+			t.Errorf("in one half second %.3g: this is no test", once)
+		}
+	}
+}
