@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -111,5 +112,62 @@ func TestAnswersAreBounded(t *testing.T) {
 	one := len(x.holdings(x.peers["host0"], nil))
 	if all := len(a.in.buf); most >= mostAnswers+one || all < (asks-1)*one-mostAnswers {
 		t.Errorf("%d answers of %d bytes: %d were written, up to %d at once", asks, one, all, most)
+	}
+}
+
+// TestAnswersComeInOrder: what is read of a chunk is answered at once after what was gathered before, and nothing twice.
+func TestAnswersComeInOrder(t *testing.T) {
+	const chunk, all = 700, 300_000
+	p := ringPlan(2)
+	p.MessageBytes = all
+	j := newJob(t, rand.New(rand.NewPCG(1, 73)), p, chunk)
+	e, err := New(Config{Self: p.Hosts[1], Open: func(context.Context, string, int) (Stream, error) { return nil, errBroken }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := newRun(t.Context(), e, j.parts[1], j.data[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.cancel(nil)
+	from := x.peers["host0"]
+	var in *block
+	for _, b := range x.number {
+		if b != nil && b.recv != nil && b.recv.from == from {
+			in = b
+		}
+	}
+	out := (&frame{kind: frameTell, number: 1}).appendTo(nil) // after every byte
+	for i := range in.chunks {
+		size := in.size(i, chunk)
+		out = (&frame{kind: frameChunk, number: in.number, index: i, n: size}).appendTo(out)
+		out = append(out, make([]byte, size)...)
+	}
+	a, b := fakePair(1 << 20)
+	if _, err := a.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	most := 0
+	x.receive(from, 0, newFrameReader(b), endless{b, &most})
+	r, last, parts := newFrameReader(bytes.NewReader(a.in.buf)), 0, 0
+	for n := 0; ; n++ {
+		var f frame
+		if err := r.next(&f); err != nil {
+			t.Logf("%d answers, %d of parts of chunks", n, parts)
+			if err != io.EOF || last < all-mostAnswers*chunk || parts == 0 {
+				t.Errorf("after the answer to %d bytes of %d, %d of parts: %v", last, all, parts, err)
+			}
+			return
+		}
+		if f.kind != frameGot {
+			continue
+		}
+		if f.number < last || n > 0 && f.number == last {
+			t.Fatalf("an answer to %d bytes after %d", f.number, last)
+		}
+		if last = f.number; last%chunk != 0 {
+			parts++
+		}
 	}
 }

@@ -77,10 +77,12 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
 	unit, _ := s.(unitReader)
+	var said []byte // in answer to one frame
 	for {
 		err := r.next(&f)
 		if err == nil {
-			tell.out, err = x.handle(p, r, &f, tell.out)
+			said, err = x.handle(p, r, &f, said[:0]) // while a chunk comes tell.out may be written
+			tell.out = append(tell.out, said...)
 		}
 		switch {
 		case err != nil:
