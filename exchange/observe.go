@@ -58,11 +58,12 @@ func (x *run) ask(l *outLane) bool {
 	if s, ok := l.stream.(measured); ok {
 		stats = s.Stats
 	}
+	r, ok := l.stream.(rated)
+	found := ok && r.Rated() // asks the kernel: not under the lock
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l.meter.open(stats, asked, time.Now())
-	r, ok := l.stream.(rated)
-	l.meter.rated = ok && r.Rated()
+	l.meter.rated = found
 	l.meter.win = l.win
 	if l.by != "" {
 		l.meter.tally.path = Path{} // what is lost on the way to another host is not this path's
