@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/probe"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -26,10 +27,9 @@ const (
 	// kindLosses is of how many losses at least a share is made that chooses a kind of lane, to a quarter: hosts that know different ones of the first few
 	// would choose differently.
 	kindLosses = 16
-	// pairLanes is how many flows of QUIC a pair of hosts has at most: where it takes more, for all pairs of two sites, one of TCP that does not slow down for losses is
-	// better. tunnelLanes is the same for a link where UDP does not get through, and it is better than TCP with the system's congestion control. What the lab showed for it is in
+	// tunnelLanes is how many flows it must take to fill a link where UDP does not get through for one of TCP that does not slow down for losses to be better than those with the
+	// system's congestion control. Where UDP gets through it must take more than QUIC's lanes of all pairs of hosts, each [exchange.MaxLanes]. What the lab showed for it is in
 	// docs/design/lanes.md.
-	pairLanes   = 63
 	tunnelLanes = 10
 	// fastLink is the rate of a link from which on what QUIC costs in CPU time counts, and fastBytes what may be under way on it: TCP's default
 	// windows hold that. fastShare is the share of the link that one flow of QUIC must get. A link that is fast stays so down to half of the rate,
@@ -237,7 +237,7 @@ func suits(mode string, bbr bool, w way, h *laneHistory, l *linkHistory, now tim
 		return quic("measured %.3g Mbit/s, TCP %.3g", q.rate.Mbps(), t.rate.Mbps())
 	case h.fast:
 		return laneChoice{kind: LaneTCP, why: fmt.Sprintf("cheaper, and one flow gets much of the link of %.3g Mbit/s", w.all.Mbps())}
-	case !w.heldByLoss(pairLanes * max(w.pairs, 1)):
+	case !w.heldByLoss(exchange.MaxLanes * max(w.pairs, 1)):
 		return quic("round trip of %v", w.rtt.Round(100*time.Microsecond))
 	case !bbr:
 		return quic("loss of %.2g %%, and the kernel offers no %s", 100*w.loss, lossless)

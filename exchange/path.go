@@ -94,8 +94,11 @@ const (
 	laneBytes = 3 << 20
 )
 
+// MaxLanes is over how many lanes a host sends to another one at most.
+const MaxLanes = maxLane
+
 // Lanes returns over how many lanes this host sends on p when Flows pairs of hosts share it: the pair's
-// part of what fills the path. It is 1 where little is known, and at most 63.
+// part of what fills the path. It is 1 where little is known, and at most [MaxLanes].
 func (p Path) Lanes() int {
 	if !p.known() {
 		return 1

@@ -327,15 +327,22 @@ func TestKeysRotate(t *testing.T) {
 	})
 }
 
+// two are two hosts that have met, on a grid with two more.
+func two(t *testing.T) (g *grid, a0, a1 *node) {
+	t.Helper()
+	g = newGrid(t, 4)
+	t.Cleanup(g.close)
+	a0, a1 = g.start("a0"), g.start("a1")
+	t.Cleanup(func() { stopAll([]*node{a0, a1}) })
+	a1.join(t, a0)
+	agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+	return g, a0, a1
+}
+
 // Two hosts under one name: the second ends, the first is not evicted.
 func TestNameConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		g := newGrid(t, 4)
-		defer g.close()
-		a0, a1 := g.start("a0"), g.start("a1")
-		defer stopAll([]*node{a0, a1})
-		a1.join(t, a0)
-		agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+		g, a0, a1 := two(t)
 		for i, ask := range []func(twin *node){
 			func(twin *node) { twin.Join(t.Context(), addrs(a0)) },
 			func(twin *node) { twin.Join(t.Context(), addrs(a1)) },
@@ -376,12 +383,7 @@ func TestNameConflict(t *testing.T) {
 // join. What it learns so makes it no member, and it ends like any other twin.
 func TestNameConflictAfterGossip(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		g := newGrid(t, 4)
-		defer g.close()
-		a0, a1 := g.start("a0"), g.start("a1")
-		defer stopAll([]*node{a0, a1})
-		a1.join(t, a0)
-		agree(t, 10*time.Second, []*node{a0, a1}, "a0 a1")
+		g, a0, a1 := two(t)
 		conn, err := g.net.Listen("a2")
 		if err != nil {
 			t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 )
 
 // What can be read of a TCP connection has not just arrived: behind a lost segment the others wait until it has come again, and then all are
-// read at once. On a link that loses 2 % of its packets two seconds' bytes were read in one, and who took that for what the link carries
-// planned for twice of it. The kernel counts segments as they come, in whatever order.
+// read at once. On a link that loses 2 % of its packets twice what it carries was read in half a second, and who took that for what it carries
+// planned for as much. The kernel counts segments as they come, in whatever order.
 
 // arrivedTCP counts the bytes that have arrived on a connection. The zero value has seen none.
 type arrivedTCP struct {

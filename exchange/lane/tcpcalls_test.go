@@ -96,8 +96,8 @@ func TestTCPCallsCarry(t *testing.T) {
 func TestTCPRated(t *testing.T) {
 	for name, want := range map[string]bool{"reno": false, "bbr": true} {
 		t.Run(name, func(t *testing.T) {
-			if !HasCongestionControl(name) {
-				t.Skip("the kernel does not offer it")
+			if name == "bbr" && !HasCongestionControl(name) {
+				t.Skip("the kernel does not let this process use bbr, of which agents make no use then")
 			}
 			_, fast := tcpPair(t)
 			if err := fast.raw.Control(func(fd uintptr) {

@@ -293,28 +293,26 @@ func (p *Predictor) Flow(fromSite, toSite string) BytesPerSec {
 
 // Link returns what many flows get together from one site to another: the median over the pairs that searched for it, else what [Predictor.Line] says.
 func (p *Predictor) Link(fromSite, toSite string) BytesPerSec {
-	s := p.searched[[2]string{fromSite, toSite}]
-	if len(s) == 0 {
-		return p.Line(fromSite, toSite)
+	if s := p.searched[[2]string{fromSite, toSite}]; len(s) > 0 {
+		return medianOfAll(s)
 	}
-	rates := make([]BytesPerSec, len(s))
-	for i := range s {
-		rates[i] = s[i].bandwidth
-	}
-	slices.Sort(rates)
-	return median(rates)
+	return p.Line(fromSite, toSite)
 }
 
 // Read returns the median of what is believed of one flow from one site to another, 0 if nothing is: before a bulk probe has told, that is what trains
 // have read of the link.
 func (p *Predictor) Read(fromSite, toSite string) BytesPerSec {
-	s := p.measured[[2]string{fromSite, toSite}]
-	if len(s) == 0 {
+	return medianOfAll(p.measured[[2]string{fromSite, toSite}])
+}
+
+// medianOfAll returns the median bandwidth of samples, 0 if there are none.
+func medianOfAll(samples []sample) BytesPerSec {
+	if len(samples) == 0 {
 		return 0
 	}
-	rates := make([]BytesPerSec, len(s))
-	for i := range s {
-		rates[i] = s[i].bandwidth
+	rates := make([]BytesPerSec, len(samples))
+	for i, s := range samples {
+		rates[i] = s.bandwidth
 	}
 	slices.Sort(rates)
 	return median(rates)
