@@ -164,12 +164,15 @@ func (o *Options) advertised(local net.Addr) (netip.AddrPort, error) {
 	if o.Advertise.IsValid() {
 		return o.Advertise, nil
 	}
+	var set netip.AddrPort
 	if s := o.Identity.Settings.Advertise; s != "" {
-		a, err := netip.ParseAddrPort(s)
-		if err != nil {
+		var err error
+		if set, err = netip.ParseAddrPort(s); err != nil {
 			return netip.AddrPort{}, fmt.Errorf("advertise address %q: %w", s, err)
 		}
-		return a, nil
+		if set.Port() != 0 {
+			return set, nil
+		}
 	}
 	udp, ok := local.(*net.UDPAddr)
 	if !ok {
@@ -177,6 +180,9 @@ func (o *Options) advertised(local net.Addr) (netip.AddrPort, error) {
 	}
 	a := udp.AddrPort()
 	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	if set.IsValid() {
+		return netip.AddrPortFrom(set.Addr(), a.Port()), nil
+	}
 	if !a.Addr().IsUnspecified() {
 		return a, nil
 	}

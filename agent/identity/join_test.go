@@ -407,6 +407,31 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
+// What a seed saw of a port that the kernel chose is not remembered: the agent gets another.
+func TestJoinFromPortOfTheKernelsChoice(t *testing.T) {
+	for bind, want := range map[string]string{
+		"":                hostAddr,
+		hostAddr:          hostAddr,
+		"0.0.0.0:0":       netip.AddrPortFrom(netip.MustParseAddrPort(hostAddr).Addr(), 0).String(),
+		"192.168.11.11:0": netip.AddrPortFrom(netip.MustParseAddrPort(hostAddr).Addr(), 0).String(),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCase(t, makeCluster(t, "ut0"), 0, 1)
+			c.opts.Bind = bind
+			id, _, err := c.try(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id.Settings.Advertise != want {
+				t.Errorf("bind %q: advertise %q, want %q", bind, id.Settings.Advertise, want)
+			}
+			if again, err := Load(c.dir); err != nil || again.Settings != id.Settings {
+				t.Errorf("bind %q: read back %+v (%v), want %+v", bind, again, err, id.Settings)
+			}
+		})
+	}
+}
+
 // Over real sockets: the same, and the socket is still good afterwards.
 func TestJoinOverLoopback(t *testing.T) {
 	listen := func() *net.UDPConn {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -209,7 +210,7 @@ func (c *candidate) accept(resp JoinResponse) (*Identity, []string, error) {
 	s := c.settings
 	s.Cluster, s.ID = resp.Cluster, resp.ClusterID
 	if s.Advertise == "" {
-		s.Advertise = resp.Observed // the socket is the one that the agent will use
+		s.Advertise = learned(resp.Observed, s.Bind)
 	}
 	if s, err = s.checked(); err != nil {
 		return nil, nil, fmt.Errorf("the seed's answer: %w", err)
@@ -221,4 +222,18 @@ func (c *candidate) accept(resp JoinResponse) (*Identity, []string, error) {
 	}
 	id := &Identity{Settings: s, GossipKeys: resp.GossipKeys, key: c.key, chain: []*x509.Certificate{chain[0], authority}}
 	return id, resp.Members, nil
+}
+
+// learned is what to advertise where a seed saw a request come from observed, an address of
+// the socket of the request. The agent's socket will have the same one, but where bind leaves
+// the port to the kernel it will be another one at each start.
+func learned(observed, bind string) string {
+	if b := addrPortOf(bind); !b.IsValid() || b.Port() != 0 {
+		return observed
+	}
+	o := addrPortOf(observed)
+	if !o.IsValid() {
+		return observed
+	}
+	return netip.AddrPortFrom(o.Addr(), 0).String()
 }

@@ -20,7 +20,7 @@ type Settings struct {
 	Host      string    `json:"host"`                // this host's name, as certified
 	Site      string    `json:"site,omitempty"`      // the operator's label
 	Bind      string    `json:"bind,omitempty"`      // IP:PORT of the socket
-	Advertise string    `json:"advertise,omitempty"` // IP:PORT at which others reach it
+	Advertise string    `json:"advertise,omitempty"` // IP:PORT at which others reach it; port 0: that of the socket
 	Created   time.Time `json:"created"`
 }
 
@@ -69,10 +69,31 @@ func checkAdvertise(addr string) error {
 	if err := checkAddr("advertise", addr); err != nil || addr == "" {
 		return err
 	}
-	if ap := netip.MustParseAddrPort(addr); ap.Addr().IsUnspecified() || ap.Port() == 0 {
+	if ap := netip.MustParseAddrPort(addr); ap.Addr().IsUnspecified() {
 		return fmt.Errorf("advertise address %q: nobody can reach it; give the address and port at which the other hosts see this one", addr)
 	}
 	return nil
+}
+
+// Rebind lets the host listen at bind from now on. An advertised port that was the
+// socket's goes along; another one leads to this host from elsewhere, and stays.
+func (s *Settings) Rebind(bind string) {
+	was, now, at := addrPortOf(s.Bind), addrPortOf(bind), addrPortOf(s.Advertise)
+	s.Bind = bind
+	if !now.IsValid() || !at.IsValid() || at.Port() != was.Port() {
+		return
+	}
+	addr := at.Addr()
+	if addr == was.Addr() && !now.Addr().IsUnspecified() {
+		addr = now.Addr()
+	}
+	s.Advertise = netip.AddrPortFrom(addr, now.Port()).String()
+}
+
+// addrPortOf returns the zero AddrPort for what is none.
+func addrPortOf(text string) netip.AddrPort {
+	ap, _ := netip.ParseAddrPort(text)
+	return ap
 }
 
 // ParseSettings reads cluster.json.

@@ -23,7 +23,7 @@ func addHostFlags(cmd *cobra.Command) *hostFlags {
 	cmd.Flags().StringVar(&h.name, "name", "", "this host's name in the cluster (default: its host name)")
 	cmd.Flags().StringVar(&h.site, "site", "", "label for where this host stands, for people and as a hint to probing")
 	cmd.Flags().StringVar(&h.bind, "bind", "0.0.0.0:"+defaultPort, "IP:PORT of the agent's UDP socket, and of the TCP port for data where that is cheaper (--lane)")
-	cmd.Flags().StringVar(&h.advertise, "advertise", "", "IP:PORT at which the other hosts reach this one (default: found out)")
+	cmd.Flags().StringVar(&h.advertise, "advertise", "", "IP:PORT at which the other hosts reach this one; port 0: the port of --bind (default: found out)")
 	setting(cmd, "name", "site", "bind", "advertise")
 	return h
 }

@@ -97,8 +97,11 @@ func tokenless(dir string, err error) error {
 // seedHint is what other hosts are to be given: the address of this one, and the token.
 func seedHint(s identity.Settings, dir string) string {
 	at, err := netip.ParseAddrPort(s.Bind)
+	told, _ := netip.ParseAddrPort(s.Advertise)
 	switch {
-	case s.Advertise != "":
+	case told.IsValid() && told.Port() == 0 && at.Port() != 0:
+		return netip.AddrPortFrom(told.Addr(), at.Port()).String() + " --token TOKEN"
+	case told.IsValid() && told.Port() != 0:
 		return s.Advertise + " --token TOKEN"
 	case err != nil: // no bind: the agent's default
 		return "ADDRESS-OF-THIS-HOST:" + defaultPort + " --token TOKEN"

@@ -16,6 +16,8 @@ func TestSeedHint(t *testing.T) {
 		{"[::]:7001", "", "ADDRESS-OF-THIS-HOST:7001 --token TOKEN"},
 		{"0.0.0.0:7001", "192.0.2.1:7002", "192.0.2.1:7002 --token TOKEN"},
 		{"0.0.0.0:0", "192.0.2.1:7002", "192.0.2.1:7002 --token TOKEN"},
+		{"0.0.0.0:7001", "192.0.2.1:0", "192.0.2.1:7001 --token TOKEN"},
+		{"0.0.0.0:0", "192.0.2.1:0", "take ADDRESS from gridagent status --dir DIR"},
 		{"", "", "ADDRESS-OF-THIS-HOST:7946 --token TOKEN"},
 		{"127.0.0.1:0", "", "ADDRESS --token TOKEN; the system picks the port at each start"},
 		{"0.0.0.0:0", "", "take ADDRESS from gridagent status --dir DIR"},

@@ -131,7 +131,7 @@ func (h *hostFlags) override(flags *pflag.FlagSet, s *identity.Settings) {
 		s.Site = h.site
 	}
 	if flags.Changed("bind") || s.Bind == "" {
-		s.Bind = h.bind
+		s.Rebind(h.bind)
 	}
 	if flags.Changed("advertise") {
 		s.Advertise = h.advertise

@@ -77,6 +77,8 @@ func TestWarnOfTokens(t *testing.T) {
 // TestOverride checks what a later join takes from its flags and what from the folder.
 func TestOverride(t *testing.T) {
 	remembered := identity.Settings{Site: "x", Bind: "192.0.2.1:7001", Advertise: "192.0.2.1:7001"}
+	forwarded := identity.Settings{Bind: "10.0.0.1:7001", Advertise: "192.0.2.1:30001"}
+	forwardedTo := identity.Settings{Bind: "10.0.0.1:7002", Advertise: "192.0.2.1:30001"}
 	tests := []struct {
 		name string
 		args []string
@@ -84,8 +86,11 @@ func TestOverride(t *testing.T) {
 		want identity.Settings
 	}{
 		{"nothing given", nil, remembered, remembered},
-		{"a bind", []string{"--bind", "192.0.2.1:7002"}, remembered, identity.Settings{Site: "x", Bind: "192.0.2.1:7002", Advertise: "192.0.2.1:7001"}},
-		{"the default, said aloud", []string{"--bind", "0.0.0.0:7946"}, remembered, identity.Settings{Site: "x", Bind: "0.0.0.0:7946", Advertise: "192.0.2.1:7001"}},
+		{"a bind", []string{"--bind", "192.0.2.1:7002"}, remembered, identity.Settings{Site: "x", Bind: "192.0.2.1:7002", Advertise: "192.0.2.1:7002"}},
+		{"another address", []string{"--bind", "192.0.2.3:7001"}, remembered, identity.Settings{Site: "x", Bind: "192.0.2.3:7001", Advertise: "192.0.2.3:7001"}},
+		{"the default, said aloud", []string{"--bind", "0.0.0.0:7946"}, remembered, identity.Settings{Site: "x", Bind: "0.0.0.0:7946", Advertise: "192.0.2.1:7946"}},
+		{"a port of the kernel's choice", []string{"--bind", "192.0.2.1:0"}, remembered, identity.Settings{Site: "x", Bind: "192.0.2.1:0", Advertise: "192.0.2.1:0"}},
+		{"a forwarded port", []string{"--bind", "10.0.0.1:7002"}, forwarded, forwardedTo},
 		{"an empty site", []string{"--site", "", "--advertise", "192.0.2.2:1"}, remembered, identity.Settings{Bind: "192.0.2.1:7001", Advertise: "192.0.2.2:1"}},
 		{"a folder without a bind", nil, identity.Settings{}, identity.Settings{Bind: "0.0.0.0:7946"}},
 	}
