@@ -112,7 +112,7 @@ func writeZeros(f *os.File, size int64) error {
 
 // maxHeld is up to how many bytes a result is kept in the agent's memory and becomes a file only if a client asks for one: most travel inside the
 // answer to the call (the client's maxInline), and to make, map and remove a file costs more than such a result itself.
-const maxHeld = 64 << 10
+const maxHeld = 256 << 10
 
 // alloc makes the buffer of an operation's result. It is for group.Config.Alloc.
 func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {

@@ -3,6 +3,7 @@ package exchange
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -22,9 +23,13 @@ func (x *run) readAnswers(p *peer, l *outLane) error {
 			x.misbehaved(p, err)
 		}
 		x.mu.Lock()
-		l.broken = true
+		over := l.over && err == io.EOF
+		l.broken = !over
 		p.cond.Broadcast()
 		x.mu.Unlock()
+		if over {
+			return err
+		}
 		if p.ctx.Err() == nil {
 			l.stream.Abort() // or the writer would wait for a peer that has gone
 		}

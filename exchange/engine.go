@@ -243,9 +243,12 @@ func (e *Engine) Accept(ctx context.Context, from string, s Stream) {
 			return
 		}
 		if x != nil {
-			var attached bool
-			if o, attached = x.serve(from, h.lane, r, s); !attached {
+			var attached, over bool
+			if o, attached, over = x.serve(from, h.lane, r, s); !attached {
 				continue // it has ended in the meantime
+			}
+			if over {
+				return
 			}
 		}
 		if o != nil {

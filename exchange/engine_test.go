@@ -21,6 +21,8 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+func oneSite(string) string { return "A" }
+
 func TestRandomPlans(t *testing.T) {
 	for seed := range uint64(200) {
 		inBubble(t, func(t *testing.T) {
@@ -28,7 +30,13 @@ func TestRandomPlans(t *testing.T) {
 			const chunk = 64
 			p := randomPlan(rng, chunk)
 			lanes := 1 + rng.IntN(3)
-			g := newFakeGrid(t, p.Hosts, func(c *Config) { c.Lanes = func(string) int { return lanes } })
+			near := seed%4 == 1
+			g := newFakeGrid(t, p.Hosts, func(c *Config) {
+				c.Lanes = func(string) int { return lanes }
+				if near {
+					c.Site = oneSite
+				}
+			})
 			delays := rand.New(rand.NewPCG(seed, 2))
 			if seed%2 == 1 {
 				g.units = new(atomic.Int64)
@@ -148,7 +156,13 @@ func TestBrokenLanes(t *testing.T) {
 			const chunk = 64
 			p := randomPlan(rng, chunk)
 			lanes := 1 + rng.IntN(3)
-			g := newFakeGrid(t, p.Hosts, func(c *Config) { c.Lanes = func(string) int { return lanes } })
+			near := seed%4 == 1
+			g := newFakeGrid(t, p.Hosts, func(c *Config) {
+				c.Lanes = func(string) int { return lanes }
+				if near {
+					c.Site = oneSite
+				}
+			})
 			if seed%2 == 1 {
 				g.units = new(atomic.Int64)
 			}

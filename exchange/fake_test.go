@@ -70,7 +70,10 @@ func (h *half) read(p []byte) (int, error) {
 	}
 }
 
-func (h *half) write(p []byte) (int, error) {
+func (h *half) write(p []byte) (int, error) { return h.put(p, false) }
+
+// put is write, and the end with the last byte if that is p's.
+func (h *half) put(p []byte, last bool) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -89,6 +92,7 @@ func (h *half) write(p []byte) (int, error) {
 			h.cond.Broadcast()
 		}
 		if n == len(p) {
+			h.eof = last
 			return n, nil
 		}
 		h.cond.Wait()
@@ -160,7 +164,7 @@ func (s *fakeStream) SetWriteDeadline(t time.Time) error {
 // A unitStream is a fake stream for which it pays to gather, like TCP's.
 type unitStream struct {
 	*fakeStream
-	writes *atomic.Int64
+	writes, ends *atomic.Int64
 }
 
 func (s unitStream) Gathers() int { return 17 << 10 }
@@ -168,7 +172,7 @@ func (s unitStream) Gathers() int { return 17 << 10 }
 func (s unitStream) Within() bool {
 	s.in.mu.Lock()
 	defer s.in.mu.Unlock()
-	return len(s.in.buf) > 0
+	return len(s.in.buf) > 0 || s.in.eof
 }
 
 func (s unitStream) Write(p []byte) (int, error) {
@@ -180,10 +184,25 @@ func (s unitStream) WriteBoth(head, body []byte) (int, error) {
 	return s.Write(slices.Concat(head, body))
 }
 
+func (s unitStream) WriteLast(p []byte) error {
+	s.ends.Add(1)
+	s.writes.Add(1)
+	if s.pause != nil {
+		s.pause()
+	}
+	if s.tamper != nil {
+		p = s.tamper(p)
+	}
+	_, err := s.out.put(p, true)
+	s.Close() // who waits for more is to know
+	return err
+}
+
 // A fakeGrid is a set of engines connected by fake streams.
 type fakeGrid struct {
 	engines map[string]*Engine
 	units   *atomic.Int64 // counts writes of unitStreams, which all streams are then; nil: none is
+	ends    atomic.Int64  // of these, those that ended a stream
 	accepts sync.WaitGroup
 	// stream, if set, may change the opener's end of a new stream.
 	stream func(from, to string, s *fakeStream)
@@ -221,7 +240,7 @@ func (g *fakeGrid) open(ctx context.Context, from, to string) (Stream, error) {
 	}
 	near, far := Stream(a), Stream(b)
 	if g.units != nil {
-		near, far = unitStream{a, g.units}, unitStream{b, g.units}
+		near, far = unitStream{a, g.units, &g.ends}, unitStream{b, g.units, &g.ends}
 	}
 	g.accepts.Go(func() { g.engines[to].Accept(context.Background(), from, far) })
 	return near, nil

@@ -10,6 +10,9 @@ type costly interface{ Gathers() int }
 // A unitReader is a stream that knows whether the peer, when it wrote what was read last, wrote more behind it. A [lane.TCPStream] is one.
 type unitReader interface{ Within() bool }
 
+// An ender is a stream whose end costs nothing if it is written together with the last frames. A [lane.TCPStream] is one.
+type ender interface{ WriteLast([]byte) error }
+
 // leastGather is how much is gathered in any case, in bytes, and frameRoom what checksums and heads of frames take beside a chunk. Inside one site no more than
 // a chunk is, where chunks are larger: who forwards them is to have them one by one. Where others are far it makes no difference.
 const (
@@ -64,6 +67,13 @@ func (b *batch) flush() (err error) {
 	default:
 		_, err = b.l.stream.Write(b.buf)
 	}
+	b.wrote(err)
+	return err
+}
+
+// last writes what was gathered, and ends the writing side.
+func (b *batch) last() error {
+	err := b.l.stream.(ender).WriteLast(b.buf)
 	b.wrote(err)
 	return err
 }

@@ -3,10 +3,14 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // TestGathers: small chunks, their checksums and the answers to both go out together over a stream for which that pays, each by
@@ -167,4 +171,68 @@ func TestAnswersComeInOrder(t *testing.T) {
 			parts++
 		}
 	}
+}
+
+// TestEndsTogether: between hosts of one site that need one stream, its end goes out with the last chunks, and that of the other side with the answers. Between sites the openers of streams
+// end them when all is confirmed.
+func TestEndsTogether(t *testing.T) {
+	const hosts, chunk = 5, 1000
+	for _, near := range []bool{true, false} {
+		inBubble(t, func(t *testing.T) {
+			p := &plan.Plan{Collective: plan.Alltoall, Hosts: hostNames(hosts), MessageBytes: chunk}
+			for s := range hosts {
+				for d := range hosts {
+					if s != d {
+						p.Transfers = append(p.Transfers, plan.Transfer{ID: len(p.Transfers), Src: s, Dst: d, Blocks: []plan.Block{{Origin: s, Dest: d}}})
+					}
+				}
+			}
+			g := newFakeGrid(t, p.Hosts, func(c *Config) {
+				if near {
+					c.Site = oneSite
+				}
+			})
+			g.limit = 1 << 20
+			g.units = new(atomic.Int64)
+			j := newJob(t, rand.New(rand.NewPCG(1, 72)), p, chunk)
+			_, errs := g.run(t.Context(), j)
+			for h, err := range errs {
+				if err = errors.Join(err, j.check(h)); err != nil {
+					t.Error(err)
+				}
+			}
+			g.accepts.Wait()
+			const pairs = hosts * (hosts - 1)
+			writes, ends := g.units.Load(), g.ends.Load()
+			if near && (writes != 2*pairs || ends != 2*pairs) || !near && (writes <= 2*pairs || ends > pairs) {
+				t.Errorf("near %t: %d writes, of which %d end a stream, for %d pairs", near, writes, ends, pairs)
+			}
+		})
+	}
+}
+
+// TestEndsTooSoon: who ends its stream while something of what it sends is missing hears how the run ends.
+func TestEndsTooSoon(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		x := receiver(t, 1000, 100)
+		a, b := fakePair(1 << 20)
+		a.Write((&frame{kind: frameAsk}).appendTo(nil))
+		a.Close()
+		over := make(chan bool)
+		far := unitStream{b, new(atomic.Int64), new(atomic.Int64)}
+		go func() { over <- x.receive(x.peers["host0"], 0, newFrameReader(b), far) }()
+		synctest.Wait()
+		select {
+		case <-over:
+			t.Fatal("the stream is read no more before the run has ended")
+		default:
+		}
+		if far.writes.Load() != 1 {
+			t.Errorf("%d answers before", far.writes.Load())
+		}
+		x.cancel(errBroken)
+		if <-over || far.ends.Load() > 0 {
+			t.Error("the stream has ended in order")
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
+	"io"
 	"sync"
 	"time"
 )
@@ -28,6 +29,7 @@ type outLane struct {
 	cond     *sync.Cond // the peer's
 	turn     turn
 	gathered bool   // it has frames that are not written, see [batch]; its goroutine's
+	over     bool   // it has written its last; guarded by run.mu
 	pacer    *pacer // of all that go to the peer's site, or to the peer; nil: none
 	meter    *meter // nil: nobody wants to know
 
@@ -54,6 +56,9 @@ func (x *run) lane(p *peer, n int, delay time.Duration, m *meter) {
 		err := x.drive(p, n, m)
 		if err == nil || p.ctx.Err() != nil {
 			return
+		}
+		if err == errLast {
+			continue
 		}
 		x.eng.cfg.Log.Debug("data stream broken", "peer", p.name, "lane", n, "exchange", x.part.ID, "error", err)
 		if time.Since(began) > 2*maxPause {
@@ -110,7 +115,7 @@ func (x *run) awaitWork(p *peer) bool {
 }
 
 // drive opens a stream and writes to it. It returns nil when nothing is left for p or
-// the run has ended, and otherwise the reason why the stream broke.
+// the run has ended, errLast when nothing but answers may be missing that come another way, and otherwise the reason why the stream broke.
 func (x *run) drive(p *peer, n int, m *meter) error {
 	s, by, err := x.open(p, n)
 	if err != nil {
@@ -127,7 +132,16 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 	})
 	answers := make(chan error, 1)
 	go func() { answers <- x.readAnswers(p, l) }() // ends with the stream; waited for below
+	defer stop()
 	err = x.write(p, l)
+	if err == errLast {
+		err = <-answers
+		if err == io.EOF || p.ctx.Err() != nil {
+			s.CloseRead()
+			return errLast
+		}
+		answers <- err
+	}
 	if err == nil {
 		s.Close()
 		s.CloseRead()
@@ -146,9 +160,11 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 			x.laneLost(p, l)
 		}
 	}
-	stop()
 	return err
 }
+
+// errLast says that a stream has ended with all that was to be sent on it.
+var errLast = errors.New("stream is over")
 
 // errAnswers stands for the error with which readAnswers has ended.
 var errAnswers = errors.New("answers have stopped")
@@ -172,6 +188,11 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 		switch w.kind {
 		case workDone:
 			return b.flush()
+		case workLast:
+			if err := b.last(); err != nil {
+				return err
+			}
+			return errLast
 		case workBroken:
 			return errAnswers
 		case workStop:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"time"
 )
 
@@ -12,14 +13,14 @@ import (
 // costs bytes, not correctness.
 const maxRuns = 4096
 
-// serve reads a stream that the host called from has opened. It returns false if the
+// serve reads a stream that the host called from has opened. It is not attached if the
 // run has ended already. The outcome, if not nil, is for the opener: the run ended, or
-// the opener was refused.
-func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool) {
+// the opener was refused. If s is over both ends have ended it.
+func (x *run) serve(from string, n int, r frameReader, s Stream) (o *outcome, attached, over bool) {
 	x.mu.Lock()
 	if x.ended {
 		x.mu.Unlock()
-		return nil, false
+		return nil, false, false
 	}
 	p := x.peers[from]
 	if x.adapts() && (p == nil || !p.speaks()) {
@@ -28,7 +29,7 @@ func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool
 	if p == nil || !p.speaks() && !x.adapts() {
 		x.mu.Unlock()
 		x.eng.cfg.Log.Warn("data stream refused", "peer", from, "exchange", x.part.ID, "error", "the plan gives this host nothing from it")
-		return &outcome{failure: fmt.Sprintf("%s expects nothing from %s", x.eng.cfg.Self, from)}, true
+		return &outcome{failure: fmt.Sprintf("%s expects nothing from %s", x.eng.cfg.Self, from)}, true, false
 	}
 	if old := p.in[n]; old != nil {
 		// The sender has given the old stream up. Its reader lets go of what it claimed.
@@ -44,7 +45,7 @@ func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool
 		s.SetReadDeadline(time.Unix(1, 0)) // long past
 		s.SetWriteDeadline(time.Now().Add(grace))
 	})
-	x.receive(p, n, r, s)
+	over = x.receive(p, n, r, s)
 	stop()
 
 	x.mu.Lock()
@@ -53,7 +54,7 @@ func (x *run) serve(from string, n int, r frameReader, s Stream) (*outcome, bool
 	}
 	x.mu.Unlock()
 	defer x.readers.Done()
-	return x.verdict(), true
+	return x.verdict(), true, over
 }
 
 // verdict returns what the opener of a stream that is read no more is told: nothing
@@ -71,8 +72,9 @@ func (x *run) verdict() *outcome {
 }
 
 // receive handles the frames of p on s until the stream or the run ends. An error of
-// the stream is no error of the run: the opener comes back or has finished.
-func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
+// the stream is no error of the run: the opener comes back or has finished. If all that p sends is here when
+// it ends s it has no more to hear: the end of this side goes out with the answers, and s is over. Else it hears of the end of the run.
+func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 	var f frame
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
@@ -80,7 +82,7 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 	var said []byte // in answer to one frame
 	for {
 		err := r.next(&f)
-		if err == nil {
+		if tell.size = f.n; err == nil {
 			said, err = x.handle(p, r, &f, said[:0]) // while a chunk comes tell.out may be written
 			tell.out = append(tell.out, said...)
 		}
@@ -97,13 +99,39 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) {
 		if err == nil && (unit == nil || len(tell.out) >= mostAnswers || r.br.Buffered() == 0 && !unit.Within()) {
 			err = tell.flush()
 		}
+		if e, ok := s.(ender); ok && err == io.EOF {
+			if x.hasAll(p) {
+				return e.WriteLast(tell.out) == nil
+			}
+			if tell.flush() == nil {
+				<-x.ctx.Done()
+			}
+			return false
+		}
 		if err != nil {
 			if errors.Is(err, errMalformed) {
 				x.misbehaved(p, err)
 			}
-			return
+			return false
 		}
 	}
+}
+
+// hasAll reports whether all that the plan has p send is here.
+func (x *run) hasAll(p *peer) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, r := range p.recvs {
+		if r.left > 0 {
+			return false
+		}
+	}
+	for _, t := range x.tokens {
+		if t.from == p && !t.seen {
+			return false
+		}
+	}
+	return true
 }
 
 // handle handles one frame and appends the answer to out.

@@ -1,6 +1,9 @@
 package exchange
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Marks in sendBlock.by beside 0 (nobody) and 1 + lane.
 const (
@@ -75,6 +78,7 @@ const (
 	workStop   = 0xf1 // the run has ended
 	workBroken = 0xf2 // the answers have stopped
 	workFlush  = 0xf3 // nothing can be added to what was gathered
+	workLast   = 0xf4 // likewise, and nothing will be
 )
 
 // sumChunk adds a chunk to the checksum of one of this host's own blocks. With the last
@@ -159,6 +163,9 @@ func (x *run) next(p *peer, l *outLane) work {
 			x.mu.Lock()
 			continue
 		}
+		if l.over = x.last(p, l); l.over {
+			return work{kind: workLast}
+		}
 		if l.gathered {
 			return work{kind: workFlush}
 		}
@@ -167,6 +174,18 @@ func (x *run) next(p *peer, l *outLane) work {
 		p.cond.Wait()
 		p.stats.Starved += time.Since(began)
 	}
+}
+
+// last reports whether l, which has nothing to write, is to end: its stream has carried all that is for p, which is near, and an end that goes out with that costs
+// nothing. p ends its side with its answers. If some of it is to go again another stream is opened. It needs x.mu.
+func (x *run) last(p *peer, l *outLane) bool {
+	if _, ok := l.stream.(ender); !ok || l.win != nil || l.by != "" || p.main != nil || p.lanes != 1 || p.spare || p.asker != nil || !p.allOut() {
+		return false
+	}
+	if x.eng.cfg.Site(p.name) != x.eng.cfg.Site(x.eng.cfg.Self) {
+		return false
+	}
+	return !slices.ContainsFunc(p.tokens, func(t *token) bool { return t.by == 0 })
 }
 
 // sendable reports whether an entry of a transfer to p can be sent. It says no where nextEntry does: two lanes that ask for room and have no

@@ -10,6 +10,9 @@ import (
 // to know sooner that it has fallen.
 const tellEvery = 200 * time.Millisecond
 
+// soon is the size of a chunk, in bytes, the whole of which follows its first bytes so soon that nobody is told of these, unless a window waits for it.
+const soon = 16 << 10
+
 // A teller answers the frames of one stream, and its chunks with how many of their bytes were read.
 type teller struct {
 	out   []byte // answers that were not written yet
@@ -19,6 +22,7 @@ type teller struct {
 	step  int       // bytes after which it wants to know, beside the ends of chunks; 0: none
 	said  int       // bytes in the last answer
 	bytes int       // of the chunks that are complete
+	size  int       // of the chunk that comes
 	told  time.Time // when the last answer was written
 }
 
@@ -45,6 +49,9 @@ func (t *teller) part(bytes int) error {
 		return nil
 	}
 	now := time.Now()
+	if t.told.IsZero() && t.step <= 0 && t.size <= soon {
+		return nil
+	}
 	if now.Sub(t.told) < tellEvery && (t.step <= 0 || t.bytes+bytes-t.said < t.step) {
 		return nil
 	}

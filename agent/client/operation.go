@@ -18,7 +18,7 @@ const (
 	maxPlan = 16 << 20
 	// maxInline is up to how many bytes inputs and results travel inside the call. A file
 	// takes three calls of the system more at each end, and one of the agent.
-	maxInline = 64 << 10
+	maxInline = 256 << 10
 )
 
 // Options are the choices of one operation. All ranks give the same Algorithm.

@@ -1,8 +1,12 @@
 package lane_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -65,4 +69,68 @@ func TestLoopback(t *testing.T) {
 	b.mustTalk(t, "a0", 0)
 	a.stop()
 	b.stop()
+}
+
+// TestTCPWriteLast: over the kernel's sockets a stream's end goes out with its last bytes, and whoever reads these knows of it; the connection carries the next one.
+func TestTCPWriteLast(t *testing.T) {
+	c := newCluster(t, nil)
+	withTCP := func() (net.PacketConn, func(*lane.Config)) {
+		l, err := lane.ListenTCP("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := l.Addr().(*net.TCPAddr)
+		conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: at.IP, Port: at.Port})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, func(cfg *lane.Config) { cfg.Listener, cfg.DialTCP = l, lane.DialTCP(netip.Addr{}) }
+	}
+	conn, edit := withTCP()
+	b := c.prepare(conn, "b0", edit)
+	b.HandleTCPStreams(echo, func(_ context.Context, s *lane.TCPStream) {
+		var all []byte
+		buf := make([]byte, 1000)
+		for {
+			n, err := s.Read(buf)
+			all = append(all, buf[:n]...)
+			switch {
+			case err == io.EOF:
+				if err := s.WriteLast(all); err != nil {
+					t.Error(err)
+				}
+				return
+			case err != nil:
+				t.Error(err)
+				s.Abort()
+				return
+			case len(all) == 5 && !s.Within():
+				t.Error("the end of a stream of five bytes was not there with these")
+			}
+		}
+	})
+	b.run(t)
+	defer b.stop()
+	conn, edit = withTCP()
+	a := c.startOn(conn, "a0", edit)
+	defer a.stop()
+	for i, size := range []int{5, 0, 1, 16 << 10, 16<<10 + 500, 100_000, 5} {
+		s := a.openTCP(t, "b0", echo)
+		want := bytes.Repeat([]byte{byte(i + 1)}, size)
+		if err := s.WriteLast(want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(s); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes: got %d back, %v", size, len(got), err)
+		}
+		if _, err := s.Write([]byte("x")); err == nil {
+			t.Error("wrote behind the last")
+		}
+		if err := s.WriteLast(nil); err == nil {
+			t.Error("wrote the last twice")
+		}
+	}
+	if tr := a.TCPTraffic("b0"); tr.Conns > 4 {
+		t.Errorf("%d connections for seven streams that followed each other", tr.Conns)
+	}
 }

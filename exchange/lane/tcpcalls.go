@@ -27,8 +27,18 @@ type direction struct {
 	errno unix.Errno
 	ready func(fd uintptr) bool
 	tls   *records // of what is read, if that is TLS; else nil
+	peeks bool     // nothing is to be read from the kernel
 	more  int      // so many writes are not the last for now: the kernel need not make a packet of what they leave
+	hold  bool     // these and the one behind them are small together: one call takes them
+	held  []byte   // what was written of that, in a buffer of heldBuffers; nil: nothing
 }
+
+// mostHeld is how many bytes of records are put together for one call: those of a chunk that fills a record and what belongs to it. Copying them costs less than a call. With 64 KiB
+// and more it costs what is saved.
+const mostHeld = 18 << 10
+
+// heldBuffers are for the connections that write just now.
+var heldBuffers = sync.Pool{New: func() any { return new([mostHeld]byte) }}
 
 // fastTCP returns c with cheaper calls where it is a socket of the kernel's, else c itself.
 func fastTCP(c net.Conn) net.Conn {
@@ -53,6 +63,9 @@ func (c *rawTCP) Read(p []byte) (int, error) {
 	t := &c.in
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.peeks {
+		return 0, errNotHere
+	}
 	t.left, t.n, t.errno = p, 0, 0
 	err := c.raw.Read(t.ready)
 	t.left = nil
@@ -66,6 +79,22 @@ func (c *rawTCP) Read(p []byte) (int, error) {
 	}
 	return t.n, nil
 }
+
+// peek lets reads see what lies above the socket only, or all again. Where that is not enough they fail with errNotHere, and may be tried again.
+func (c *rawTCP) peek(only bool) {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	c.in.peeks = only
+}
+
+// errNotHere is temporary, after which crypto/tls reads on.
+var errNotHere net.Error = notHere{}
+
+type notHere struct{}
+
+func (notHere) Error() string   { return "nothing more has been read from the socket" }
+func (notHere) Timeout() bool   { return false }
+func (notHere) Temporary() bool { return true }
 
 // receive is one call of recvfrom; false: nothing is there yet.
 func (t *direction) receive(fd uintptr) bool {
@@ -93,6 +122,41 @@ func (c *rawTCP) Write(p []byte) (int, error) {
 	t := &c.out
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	last := t.more == 0
+	fits := len(t.held)+len(p) <= mostHeld
+	if !last && t.hold && fits {
+		t.keep(p)
+		t.more--
+		return len(p), nil
+	}
+	if held := t.held; held != nil {
+		defer heldBuffers.Put((*[mostHeld]byte)(held[:mostHeld]))
+		t.held = nil
+		if fits {
+			n, err := c.write(append(held, p...))
+			return max(n-len(held), 0), err
+		}
+		more := t.more
+		t.more = max(more, 1)
+		if _, err := c.write(held); err != nil {
+			return 0, err
+		}
+		t.more = more
+	}
+	return c.write(p)
+}
+
+// keep puts p behind what is held.
+func (t *direction) keep(p []byte) {
+	if t.held == nil {
+		t.held = heldBuffers.Get().(*[mostHeld]byte)[:0]
+	}
+	t.held = append(t.held, p...)
+}
+
+// write has the kernel take p. It needs out.mu.
+func (c *rawTCP) write(p []byte) (int, error) {
+	t := &c.out
 	t.left, t.n, t.errno = p, 0, 0
 	err := c.raw.Write(t.ready)
 	t.left, t.more = nil, max(t.more-1, 0)
@@ -102,11 +166,12 @@ func (c *rawTCP) Write(p []byte) (int, error) {
 	return t.n, err
 }
 
-// more says that the next n writes have something to follow them. The kernel waits for that for 200 ms at most.
-func (c *rawTCP) more(n int) {
+// more says that the next n writes have something to follow them at once; small, that all of this together is at most mostHeld bytes, or little more.
+// What is small may be kept until then. Of anything else the kernel makes full packets, and waits for 200 ms at most with the rest.
+func (c *rawTCP) more(n int, small bool) {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	c.out.more = n
+	c.out.more, c.out.hold = n, small
 }
 
 // send sends what the socket has room for; false: not yet all.

@@ -206,3 +206,49 @@ func TestUnsent(t *testing.T) {
 		}
 	}
 }
+
+// TestTCPHeld: small writes that belong together reach the kernel in one, whatever their sizes; what is not small follows what was held.
+func TestTCPHeld(t *testing.T) {
+	plain, fast := tcpPair(t)
+	all := make([]byte, 60<<10)
+	for i := range all {
+		all[i] = byte(i * 7 / 3)
+	}
+	for _, c := range []struct {
+		small bool
+		sizes []int
+	}{
+		{true, []int{1, 100, 20}},
+		{true, []int{27, 16406, 62}},
+		{true, []int{27, mostHeld, 1}},
+		{false, []int{27, 16406, 16406, 300}},
+		{true, []int{30, 0, 5}},
+	} {
+		sum := 0
+		for _, n := range c.sizes {
+			sum += n
+		}
+		got := make(chan []byte)
+		go func() {
+			b := make([]byte, sum)
+			n, _ := io.ReadFull(plain, b)
+			got <- b[:n]
+		}()
+		fast.more(len(c.sizes)-1, c.small)
+		at := 0
+		for i, n := range c.sizes {
+			if k, err := fast.Write(all[at : at+n]); k != n || err != nil {
+				t.Fatalf("%v: wrote %d of %d, %v", c.sizes, k, n, err)
+			}
+			if at += n; c.small && i < len(c.sizes)-1 && at <= mostHeld && len(fast.out.held) != at {
+				t.Errorf("%v: %d bytes are held behind write %d", c.sizes, len(fast.out.held), i)
+			}
+		}
+		if b := <-got; !bytes.Equal(b, all[:sum]) {
+			t.Errorf("%v: %d bytes came of %d, or others", c.sizes, len(b), sum)
+		}
+		if fast.out.held != nil || fast.out.more != 0 {
+			t.Errorf("%v: %d bytes are held at the end, %d more are awaited", c.sizes, len(fast.out.held), fast.out.more)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -61,10 +62,14 @@ type tcpConn struct {
 	sent, received atomic.Uint64 // payload, in bytes
 	came           arrivedTCP
 
+	control sync.Once // asks the kernel for
+	rated   bool      // whether it is BBR that controls the congestion
+
 	// Of the reading side; guarded by the rmu of the stream that is open.
 	head [unitHead]byte
-	have int // bytes of head that were read
-	left int // bytes of the unit that were not
+	have int   // bytes of head that were read
+	left int   // bytes of the unit that were not
+	next error // what the head behind it was, if no unit's: it was looked at before its time
 	// Of the writing side; likewise wmu.
 	broken  bool // a write has failed: where the next unit would begin is not known
 	scratch []byte
@@ -105,6 +110,10 @@ func (c *tcpConn) handshake(ctx context.Context) error {
 // read reads bytes of the open stream. It returns io.EOF or errReset for a mark, and what
 // comes of a deadline may be tried again.
 func (c *tcpConn) read(p []byte) (int, error) {
+	if err := c.next; err != nil {
+		c.next = nil
+		return 0, err
+	}
 	for c.left == 0 {
 		if err := c.readHead(); err != nil {
 			return 0, err
@@ -117,6 +126,20 @@ func (c *tcpConn) read(p []byte) (int, error) {
 		return n, nil // an error comes again
 	}
 	return 0, noEnd(err)
+}
+
+// within reports whether more than was read has come, as far as that is known without asking the kernel: of the unit, another one, or the stream's end.
+func (c *tcpConn) within() bool {
+	f, ok := c.raw.(*rawTCP)
+	if c.left > 0 || c.next != nil || !ok {
+		return c.left > 0 || c.next != nil
+	}
+	f.peek(true)
+	defer f.peek(false)
+	if err := c.readHead(); err != nil && !errors.Is(err, errNotHere) {
+		c.next = err
+	}
+	return c.left > 0 || c.next != nil
 }
 
 func (c *tcpConn) readHead() error {
@@ -149,10 +172,9 @@ func noEnd(err error) error {
 }
 
 // write writes one unit of head and body, which are not both empty, and leaves nothing in
-// buffers of ours. Each record of crypto/tls is a system call of its own: what fits in
-// one record is one. To gather several saves nothing (measured with 64 and 128 KiB: what the calls cost less, the copy
+// buffers of ours unless follows: then another unit, or a mark, comes at once. Each record of crypto/tls is a write of its own: what fits in
+// one record is one, and small records go to the kernel together. To gather large ones saves nothing (measured with 64 and 128 KiB: what the calls cost less, the copy
 // costs more); but none before the last makes a packet that is not full, which would often wake the peer.
-// If follows, another unit comes at once, and neither does the last.
 func (c *tcpConn) write(head, body []byte, follows bool) error {
 	if c.broken {
 		return net.ErrClosed
@@ -164,7 +186,7 @@ func (c *tcpConn) write(head, body []byte, follows bool) error {
 		buf, body = append(buf, body...), nil
 	}
 	c.scratch = buf[:0]
-	c.more(recordsOf(len(buf))+recordsOf(len(body)), follows)
+	c.more(recordsOf(len(buf))+recordsOf(len(body)), len(buf)+len(body) <= small, follows)
 	_, err := c.rw.Write(buf)
 	if err == nil && len(body) > 0 {
 		_, err = c.rw.Write(body) // from where it lies
@@ -179,13 +201,16 @@ func (c *tcpConn) write(head, body []byte, follows bool) error {
 // recordsOf is how many records n bytes of one write are.
 func recordsOf(n int) int { return (n + maxRecord - 1) / maxRecord }
 
-// more tells the kernel that n records belong together, and with others to come if follows.
-func (c *tcpConn) more(n int, follows bool) {
+// small is the size of a unit, in bytes, up to which its records go to the kernel together: so much of TLS itself is in them and in what may follow.
+const small = mostHeld - 512
+
+// more says that n records belong together, are together of a unit that is small, and belong with others to come if follows.
+func (c *tcpConn) more(n int, small, follows bool) {
 	if f, ok := c.raw.(*rawTCP); ok {
 		if !follows {
 			n--
 		}
-		f.more(n)
+		f.more(n, small)
 	}
 }
 
@@ -194,7 +219,7 @@ func (c *tcpConn) mark(v uint32) error {
 	if c.broken {
 		return net.ErrClosed
 	}
-	c.more(1, false)
+	c.more(1, true, false)
 	_, err := c.rw.Write(binary.BigEndian.AppendUint32(c.scratch[:0], v))
 	c.broken = err != nil
 	return err
@@ -220,7 +245,7 @@ func (c *tcpConn) finish(s *TCPStream) bool {
 		return false // somebody is still writing, to a peer that may not read
 	}
 	defer s.wmu.Unlock()
-	if c.mark(mark) != nil {
+	if !s.marked && c.mark(mark) != nil {
 		return false
 	}
 	select {

@@ -23,8 +23,9 @@ type TCPStream struct {
 	rmu sync.Mutex // held by Read; guards the connection's reading side and ended
 	wmu sync.Mutex // held by Write; guards the connection's writing side
 
-	ended bool // a mark was read
-	final error
+	ended  bool // a mark was read
+	marked bool // one was written, by WriteLast; guarded by wmu
+	final  error
 
 	wrote chan struct{} // closed when this side writes no more
 	read  chan struct{} // closed when it reads no more
@@ -92,29 +93,60 @@ func (s *TCPStream) begin(k StreamKind) error {
 // packet. It is a chunk of a full record and what belongs to it.
 func (s *TCPStream) Gathers() int { return maxRecord + maxRecord/16 }
 
-// Within reports whether the peer wrote more at once than has been read: it is on its way, whatever this side says. Read's goroutine calls it.
+// Within reports whether the peer wrote more at once than has been read, or ended the stream: the next read does not wait for what this side says. Read's
+// goroutine calls it.
 func (s *TCPStream) Within() bool {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
-	return s.c.left > 0
+	return s.final == nil && s.c.within()
+}
+
+// WriteLast is Write of p and then Close: the end goes out with p, if that is small.
+func (s *TCPStream) WriteLast(p []byte) error {
+	if err := s.writeLast(p); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeWrite() // without wmu: who sees it takes that
+	return nil
+}
+
+func (s *TCPStream) writeLast(p []byte) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	err := s.writable(len(p))
+	if err == nil && len(p) > 0 {
+		err = s.c.write(p, nil, true)
+	}
+	if err == nil {
+		err = s.c.mark(markEnd)
+	}
+	s.marked = s.marked || err == nil
+	return err
+}
+
+// writable says why n bytes cannot be written. It needs s.wmu.
+func (s *TCPStream) writable(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.aborted:
+		return errAborted
+	case s.writeClosed, s.marked:
+		return net.ErrClosed
+	case n > maxUnit:
+		return errors.New("write of 2 GiB or more to a TCP lane: want it in pieces")
+	}
+	return nil
 }
 
 func (s *TCPStream) write(head, body []byte, follows bool) (int, error) {
 	n := len(head) + len(body)
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	s.mu.Lock()
-	closed, aborted := s.writeClosed, s.aborted
-	s.mu.Unlock()
-	switch {
-	case aborted:
-		return 0, errAborted
-	case closed:
-		return 0, net.ErrClosed
-	case n == 0:
-		return 0, nil
-	case n > maxUnit:
-		return 0, errors.New("write of 2 GiB or more to a TCP lane: want it in pieces")
+	if err := s.writable(n); err != nil || n == 0 {
+		return 0, err
 	}
 	if err := s.c.write(head, body, follows); err != nil {
 		return 0, err
@@ -198,7 +230,11 @@ func (s *TCPStream) SetWriteDeadline(t time.Time) error {
 // Rated reports whether the connection's congestion control sends at a rate that it has found and looks for more in seconds only, as BBR does; false where the kernel cannot be asked.
 func (s *TCPStream) Rated() bool {
 	t, ok := s.c.raw.(*rawTCP)
-	return ok && strings.HasPrefix(t.congestion(), "bbr")
+	if !ok {
+		return false
+	}
+	s.c.control.Do(func() { s.c.rated = strings.HasPrefix(t.congestion(), "bbr") })
+	return s.c.rated
 }
 
 // Stats returns what the kernel knows of the connection, in the form in which quic-go tells it: a
