@@ -117,7 +117,12 @@ func (p Path) Lanes() int {
 	case p.Knee > 0 && p.Flows > 1 && ratio >= several:
 		// Searches of one pair find four lanes on one day and six on another where four get 95 %. Of five pairs that made one lane each or two, and these
 		// stood in the queue of a slow link with two packets each and sent half of it twice.
-		want = min(float64(p.Knee), several*ratio)
+		// Nor do they need twice as many because the search has tried ten, and not eight, which fill the link.
+		flows, knee := float64(p.Flows), float64(p.Knee)
+		if knee > several*flows*math.Ceil(want/flows) {
+			want = several * ratio
+		}
+		want = min(want, knee)
 	case p.Knee > 0:
 		want = float64(p.Knee)
 	}

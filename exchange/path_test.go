@@ -33,6 +33,8 @@ func TestLanesOfPath(t *testing.T) {
 		{"a knee of chance of five pairs, which fill the path with a lane each", Path{RTT: trip, Rate: 1 * mbps, Capacity: 3.9 * mbps, Knee: 6, Flows: 5}, 1},
 		{"a small knee of three pairs", Path{RTT: trip, Rate: 1 * mbps, Capacity: 12 * mbps, Knee: 6, Flows: 3}, 2},
 		{"a knee of chance of three pairs", Path{RTT: trip, Rate: 1 * mbps, Capacity: 3.9 * mbps, Knee: 6, Flows: 3}, 2},
+		{"eight pairs fill the path, of ten flows that a search has tried", Path{RTT: trip, Rate: 1.2 * mbps, Capacity: 9.6 * mbps, Knee: 10, Flows: 8}, 1},
+		{"a knee of eight pairs at twice the flows", Path{RTT: trip, Rate: 1.2 * mbps, Capacity: 9.6 * mbps, Knee: 16, Flows: 8}, 2},
 		{"a measured knee of five pairs", Path{RTT: trip, Rate: 1.63 * mbps, Capacity: 19.1 * mbps, Knee: 13, Flows: 5}, 3},
 		{"a Gbit/s, though one flow gets it", Path{RTT: trip, Rate: 950 * mbps}, 4},
 		{"losses hold a flow to nothing", Path{RTT: trip, Rate: 1, Capacity: 1000 * mbps, Loss: 0.5}, 63},
