@@ -61,7 +61,7 @@ func (e *Endpoint) TCPTraffic(name string) TCPTraffic {
 // OpenTCP opens a stream of kind k to the member called name on a TCP connection of its
 // own: one that rests, or a new one, to the port that has the number of the member's
 // UDP port. congestion names the congestion control of the connection; empty means the system's. The caller speaks
-// first: until it does the peer may not know of the stream, for 0.2 s.
+// first: until it does the peer does not know of the stream.
 //
 // ctx bounds the call, not the stream; its cause is the error when it ends. Other errors wrap
 // ErrWrongCluster, an *IdentityError, ErrSelf, net.ErrClosed, or what the system says.

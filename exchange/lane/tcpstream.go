@@ -83,7 +83,7 @@ func (s *TCPStream) WriteBoth(head, body []byte) (n int, err error) {
 	return s.write(head, body, false)
 }
 
-// begin writes the stream's kind, which goes out with what follows. The kernel says if the connection has broken.
+// begin writes the stream's kind, which goes out with what follows.
 func (s *TCPStream) begin(k StreamKind) error {
 	_, err := s.write(nil, []byte{byte(k)}, true)
 	return err
