@@ -152,9 +152,11 @@ func (x *run) staff(p *peer, n int) {
 }
 
 // addSpare has a spare lane beside the one that serves p, which connects after delay, and reports whether p may have one: where a pacer keeps its pair to
-// a part of the link. Where one flow fills the link a second one overflows its queue. It needs x.mu.
+// a part of the link, or a window all its lanes. Where one flow fills the link a second one overflows its queue, at the start of a run, when there is no window yet. But where
+// a single loss, perhaps of a probe, has ended slow start at a quarter of what the link holds, the one lane grows by a packet in a round trip: 64 KiB over 91 ms and 10 Mbit/s took 0.34 s, operation by
+// operation, and take 0.16 to 0.2. It needs x.mu.
 func (x *run) addSpare(p *peer, delay time.Duration) bool {
-	if p.pacer == nil || x.eng.cfg.Lanes != nil {
+	if p.pacer == nil && p.win == nil || x.eng.cfg.Lanes != nil {
 		return false
 	}
 	m := x.meter(p, 1)
@@ -173,8 +175,15 @@ func (c crowd) short(p Path) bool {
 // opened notes that s is lane n to p, by way of another host unless by is empty.
 func (x *run) opened(p *peer, n int, s Stream, by string, m *meter) *outLane {
 	path := p.path.over(s) // asks the connection: not under the lock
+	var lost uint64
+	if m, ok := s.(measured); ok {
+		lost = m.Stats().PacketsLost
+	}
 	x.mu.Lock()
 	defer x.unlock()
+	if n == 0 {
+		p.lost = lost
+	}
 	if p.win == nil || p.by != by && len(p.outs) == 0 { // another way has other times
 		x.eng.windows.leave(p.win)
 		p.win = x.tapOf(p, path, by)

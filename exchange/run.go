@@ -110,6 +110,7 @@ type peer struct {
 	midway  int        // of these, those that have begun a chunk
 	lanes   int        // that are served; with several, lane 0 is one more
 	spare   bool       // lane 1 is there beside a single one, see rests
+	lost    uint64     // packets that lane 0's connection had lost when its stream was opened
 	late    bool       // it was added under way: the map knew of no losses
 	short   bool       // and is not to rest, because losses leave the other one too small a congestion window
 	outs    []*outLane // with an open stream

@@ -89,7 +89,8 @@ func (x *run) tendPeer(p *peer, now time.Time) {
 		x.staff(p, n)
 	}
 	short := c.short(p.path)
-	if short && !p.spare && !c.idle && c.ahead <= c.some() && p.main == nil && p.win.alone() {
+	// What is lost under way where one flow fills the path is lost to its queue, or shared with others.
+	if short && (p.pacer != nil || c.lost == p.lost) && !p.spare && !c.idle && c.ahead <= c.some() && p.main == nil && p.win.alone() {
 		p.spare = x.addSpare(p, 0)
 		p.late = p.spare
 	}
