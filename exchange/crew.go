@@ -152,9 +152,8 @@ func (x *run) staff(p *peer, n int) {
 }
 
 // addSpare has a spare lane beside the one that serves p, which connects after delay, and reports whether p may have one: where a pacer keeps its pair to
-// a part of the link, or a window all its lanes. Where one flow fills the link a second one overflows its queue, at the start of a run, when there is no window yet. But where
-// a single loss, perhaps of a probe, has ended slow start at a quarter of what the link holds, the one lane grows by a packet in a round trip: 64 KiB over 91 ms and 10 Mbit/s took 0.34 s, operation by
-// operation, and take 0.16 to 0.2. It needs x.mu.
+// a part of the link, or a window all its lanes. Where one flow fills the link a second one overflows its queue, so it has none from the start. But where
+// a single loss before the run has ended slow start at a quarter of what the link holds, the one lane grows by a packet in a round trip (TestEarlyLoss). It needs x.mu.
 func (x *run) addSpare(p *peer, delay time.Duration) bool {
 	if p.pacer == nil && p.win == nil || x.eng.cfg.Lanes != nil {
 		return false
@@ -176,7 +175,7 @@ func (c crowd) short(p Path) bool {
 func (x *run) opened(p *peer, n int, s Stream, by string, m *meter) *outLane {
 	path := p.path.over(s) // asks the connection: not under the lock
 	var lost uint64
-	if m, ok := s.(measured); ok {
+	if m, ok := s.(measured); ok && n == 0 {
 		lost = m.Stats().PacketsLost
 	}
 	x.mu.Lock()

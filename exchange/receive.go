@@ -82,7 +82,8 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 	var said []byte // in answer to one frame
 	for {
 		err := r.next(&f)
-		if tell.size = f.n; err == nil {
+		if err == nil {
+			tell.size = f.n
 			said, err = x.handle(p, r, &f, said[:0]) // while a chunk comes tell.out may be written
 			tell.out = append(tell.out, said...)
 		}
