@@ -16,6 +16,7 @@ const (
 	urgent               // a second opinion where a reading and an estimate disagree
 	searching            // the first search of a young link for what several lanes get
 	glancing             // what comes before, see glance.go
+	together             // and after, see joint.go
 	uses
 
 	// operator is what an operator wants at once: it is charged to again, and waits for no budget while
@@ -24,12 +25,12 @@ const (
 )
 
 // useNames are the uses in messages.
-var useNames = [uses + 1]string{"first", "watch", "again", "urgent", "search", "glance", "operator"}
+var useNames = [uses + 1]string{"first", "watch", "again", "urgent", "search", "glance", "joint", "operator"}
 
 // parts is what each use is sure of; what one has no need of goes to the others. Most is
 // for watch: a change that nobody sees costs more than an estimate that is a little off.
 // Of a slow link watch takes all that it gets. A search is paid for with what it takes of the others, long after.
-var parts = [uses]float64{first: 0.04, watch: 0.60, again: partAgain, urgent: 0.15, searching: 0.005, glancing: 0.005}
+var parts = [uses]float64{first: 0.04, watch: 0.58, again: partAgain, urgent: 0.15, searching: 0.005, glancing: 0.005, together: 0.02}
 
 const partAgain = 0.20
 
@@ -155,6 +156,8 @@ func (b *budget) open(u use, cost int64, t terms) bool {
 		limit = burst
 	case glancing: // there is one
 		limit = 0
+	case together: // a second one where hosts were busy
+		limit *= 2
 	case searching: // a second one after one that found no gain, and took no more than it was to cost
 		limit += min(limit, burst)
 	case urgent:

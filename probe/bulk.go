@@ -58,6 +58,7 @@ var (
 // bulkOptions say how much a bulk probe may do.
 type bulkOptions struct {
 	glance   bool          // see glance.go
+	joint    *jointly      // see joint.go; nil: this pair sends alone
 	lanes    int           // 1: what one flow gets; more: up to so many, until the knee. 0 means 1
 	one      lanePoint     // what is known of one lane: a search begins with the lanes that fill line. Zero: nothing
 	line     float64       // bytes a second of the link, where one is known; 0 unknown

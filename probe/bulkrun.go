@@ -55,6 +55,8 @@ func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error
 	drive := r.drive
 	if r.o.glance {
 		drive = r.look
+	} else if r.o.joint != nil {
+		drive = r.beside
 	}
 	err = drive(ctx, s, start, &res)
 	if err != nil && ctx.Err() != nil {
@@ -72,7 +74,7 @@ func (r *bulkRun) run(ctx context.Context, s control) (res bulkResult, err error
 	if res.Limited && r.o.lanes == 1 { // a host that is slow may be so evenly
 		res.Spread = max(res.Spread, unsure)
 	}
-	if err == nil && res.Rate == 0 && res.Lanes == 0 && !r.o.glance {
+	if err == nil && res.Rate == 0 && res.Lanes == 0 && !r.o.glance && r.o.joint == nil {
 		err = errNoRate
 	}
 	if err != nil {

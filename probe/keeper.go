@@ -236,7 +236,7 @@ func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.
 		e.rations.take(host, e.since.Add(free), now)
 	}
 	changed := rate > 0 && e.rate.said(host, float64(rate), now)
-	if most := mostSent(e.rate.rate(), held); u == searching || u == glancing { // lanes may get many times what trains read, and the others' budget is not this one's
+	if most := mostSent(e.rate.rate(), held); u == searching || u == glancing || u == together { // lanes may get many times what trains read, and the others' budget is not this one's
 		bytes = min(bytes, max(most, int64(k.terms.burst)))
 	} else {
 		bytes = min(bytes, most)

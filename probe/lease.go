@@ -141,7 +141,7 @@ func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) erro
 		return p.decline(s, time.Second, "link not known here")
 	}
 	hold := leaseTime
-	if q.use == first || q.use == again || q.use == searching || q.use == glancing || q.use == operator {
+	if q.use == first || q.use == again || q.use == searching || q.use == glancing || q.use == together || q.use == operator {
 		hold = longLease
 	}
 	s.SetDeadline(time.Now().Add(leaseQueue + hold))

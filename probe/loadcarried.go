@@ -29,10 +29,10 @@ const (
 
 // A carrying is what exchanges, or a glance, were seen to bring over the link of a pair, user bytes a second.
 type carrying struct {
-	rate float64   // 0: nothing that was not known
-	at   time.Time // when that was seen last
-	peak float64   // of what arrives now
-	rose time.Time // when it grew last
+	rate  float64   // 0: nothing that was not known
+	until time.Time // when that counts no more
+	peak  float64   // of what arrives now
+	rose  time.Time // when it grew last
 }
 
 // brought returns by site the highest rate of late at which packets arrived, as user bytes a second.
@@ -70,7 +70,7 @@ func (r *recorder) brings(peer string, rate float64, now time.Time) {
 	p := r.pair(peer)
 	c := &p.carried
 	if rate >= carriedSame*c.rate {
-		c.at = now
+		c.until = later(c.until, now.Add(carriedAge))
 	}
 	if rate > carriedMore*c.peak {
 		c.peak, c.rose = rate, now
@@ -93,6 +93,21 @@ func (r *recorder) glimpsed(peer string, rate float64, now time.Time) {
 	r.carry(peer, r.pair(peer), min(rate, float64(netmap.MaxRate)), glanceHeld, now)
 }
 
+// jointly takes what several pairs of hosts got at once of the link from the site of peer ([Prober.joint]).
+func (r *recorder) jointly(peer string, rate float64, now time.Time) {
+	if r.cfg.Known == nil || !(rate > 0) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pair(peer)
+	if _, searched := r.link(peer); searched { // and no port held that pair
+		return
+	}
+	p.carried.rate, p.carried.until = min(rate, float64(netmap.MaxRate)), now.Add(jointKept)
+	r.side(peer, p, now)
+}
+
 // carry puts what arrives from the site of peer into the map if nobody has searched for what that link carries and this is so many times what is
 // believed. The caller holds the lock.
 func (r *recorder) carry(peer string, p *pair, rate, more float64, now time.Time) {
@@ -102,7 +117,7 @@ func (r *recorder) carry(peer string, p *pair, rate, more float64, now time.Time
 	case searched:
 		r.unbring(peer, p, now)
 	case rate > more*max(medianOf(lines), c.rate):
-		c.rate, c.at = rate, now
+		c.rate, c.until = rate, later(c.until, now.Add(carriedAge))
 		r.side(peer, p, now)
 		r.cfg.Log.Debug("more came over a link than is known", "from", peer, "mbps", netmap.BytesPerSec(rate).Mbps())
 	}
@@ -163,4 +178,12 @@ func (r *recorder) bringsLess(peer string, rate float64, now time.Time) {
 	if p := r.pairs[peer]; p != nil && p.carried.rate > rate {
 		r.unbring(peer, p, now)
 	}
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -21,6 +21,9 @@ type longProbe struct {
 	want float64            // relative standard error that is good enough where losses decide; 0: that of bulkOptions
 
 	glance bool // see glance.go
+	joint  bool // see joint.go; then held is what a pair gets over lanes,
+	again  bool // and this is the second one, since some hosts were busy
+	lanes  int
 }
 
 // firstSpread is how sure the first bulk probes of a link are to be: the losses that later ones meet count with theirs, and in a young grid many
@@ -54,6 +57,9 @@ func (l longProbe) takes() time.Duration {
 func (p *Prober) doLong(ctx context.Context, l longProbe) error {
 	if l.glance {
 		return p.glance(ctx, l)
+	}
+	if l.joint {
+		return p.joint(ctx, l)
 	}
 	cost := l.cost()
 	if p.cfg.HourlyCap > 0 && cost > p.cfg.HourlyCap/4 {
@@ -246,6 +252,10 @@ func (p *Prober) spent(l longProbe, a Answer, packets int64, err error) (int64, 
 func (p *Prober) longDone(l longProbe, err error) {
 	if l.glance {
 		p.glanced(l, err)
+		return
+	}
+	if l.joint {
+		p.jointLooked(l, err)
 		return
 	}
 	next := map[Kind]time.Duration{KindBandwidth: bulkSoon, KindCapacity: capacitySoon, KindLogP: logpEvery}[l.kind]

@@ -63,6 +63,8 @@ type message struct {
 	Use      string  `json:"use,omitempty"`    // lease: what it is charged to, one of useNames
 	Urgent   bool    `json:"urgent,omitempty"` // train: a second opinion, wanted even while an exchange runs
 	Bytes    int64   `json:"bytes,omitempty"`
+	Peer     string  `json:"peer,omitempty"` // joint: the host to send to
+	SettleNS int64   `json:"settle_ns,omitempty"`
 	Glance   bool    `json:"glance,omitempty"`  // bulk: put what arrives into the map
 	Steady   bool    `json:"steady,omitempty"`  // arrives
 	Pressed  int64   `json:"pressed,omitempty"` // load
@@ -122,6 +124,12 @@ func (m message) check() error {
 		return fmt.Errorf("span %d ns: %w", m.SpanNS, errInvalid)
 	case m.Bytes < 0 || m.Bytes > maxBulkBytes:
 		return fmt.Errorf("%d bytes in one session: %w", m.Bytes, errInvalid)
+	case len(m.Peer) > 255:
+		return fmt.Errorf("host %.40q…, want a name of at most 255 bytes: %w", m.Peer, errInvalid)
+	case m.SettleNS < 0 || m.SettleNS > int64(maxRTT):
+		return fmt.Errorf("%d ns to settle: %w", m.SettleNS, errInvalid)
+	case m.Op == opJoint && (m.Peer == "" || m.Count < 1 || m.Count > glanceLanes || m.Bytes < 1 || m.SpanNS < 1 || !(m.Rate > 0)):
+		return fmt.Errorf("joint look with %d bytes over %d lanes in %d ns: %w", m.Bytes, m.Count, m.SpanNS, errInvalid)
 	case m.Pressed < 0 || m.Pressed > maxBulkBytes:
 		return fmt.Errorf("%d bytes that stood in a queue: %w", m.Pressed, errInvalid)
 	case m.RetryMS < 0 || m.RetryMS > time.Hour.Milliseconds():

@@ -55,6 +55,13 @@ func TestAbsurdMessagesAreRefused(t *testing.T) {
 		`{"op":"bulk","count":1,"span_ns":1}`,
 		`{"op":"bulk","count":1,"bytes":1}`,
 		`{"op":"progress","bytes":-1}`,
+		`{"op":"joint","count":2,"rate":9,"bytes":9,"span_ns":9}`,
+		`{"op":"joint","peer":"b0","count":17,"rate":9,"bytes":9,"span_ns":9}`,
+		`{"op":"joint","peer":"b0","count":2,"bytes":9,"span_ns":9}`,
+		`{"op":"joint","peer":"b0","count":2,"rate":9,"bytes":9}`,
+		`{"op":"joint","peer":"b0","count":2,"rate":9,"span_ns":9}`,
+		`{"op":"joint","peer":"b0","count":2,"rate":9,"bytes":9,"settle_ns":60000000001,"span_ns":9}`,
+		`{"op":"joint","peer":"` + strings.Repeat("b", 256) + `","count":2,"rate":9,"bytes":9,"span_ns":9}`,
 	} {
 		if m, err := parseMessage([]byte(body)); !errors.Is(err, errInvalid) {
 			t.Errorf("%s: %+v, %v, want %v", body, m, err, errInvalid)
@@ -88,11 +95,11 @@ func TestReadMessageBounds(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	for _, s := range []string{"\x00\x0d{\"op\":\"pong\"}", "\x00\x19{\"op\":\"train\",\"count\":16}", "\x00\x43{\"op\":\"load\",\"site\":\"b\",\"bytes\":9,\"span_ns\":9,\"pressed\":9,\"rate\":9}", "\x00\x00", "\xff\xff{}"} {
+	for _, s := range []string{"\x00\x0d{\"op\":\"pong\"}", "\x00\x19{\"op\":\"train\",\"count\":16}", "\x00\x43{\"op\":\"load\",\"site\":\"b\",\"bytes\":9,\"span_ns\":9,\"pressed\":9,\"rate\":9}", "\x00\x51{\"op\":\"joint\",\"peer\":\"b0\",\"count\":2,\"rate\":9,\"bytes\":9,\"settle_ns\":9,\"span_ns\":9}", "\x00\x00", "\xff\xff{}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		ops := []op{opPing, opPong, opTrain, opGo, opSent, opReading, opLease, opGranted, opDone, opBusy, opBulk, opData, opProgress, opLoad, opArrives, opFallen}
+		ops := []op{opPing, opPong, opTrain, opGo, opSent, opReading, opLease, opGranted, opDone, opBusy, opBulk, opData, opProgress, opLoad, opArrives, opFallen, opJoint, opJointly}
 		m, err := readMessage(bytes.NewReader(in), ops...)
 		if err != nil {
 			return

@@ -127,7 +127,8 @@ type linkState struct {
 	lengthened           time.Time          // when the path to one of its hosts was last found to have become longer
 	read                 netmap.BytesPerSec // what the last train over it read, 0 before the first
 	bulk, capacity, logp schedule
-	glance               schedule
+	glance, joint        schedule
+	again                bool      // some hosts were busy at the joint look
 	bulked               string    // to whom the last bulk probe went, "" before the first
 	bulkedAt             time.Time // when
 	searchedAt           time.Time // for the capacity, by this host

@@ -68,7 +68,7 @@ func (r *recorder) forget(keep map[string]bool) {
 	}
 	now := time.Now()
 	for name, p := range r.pairs {
-		if now.Sub(p.carried.at) > carriedAge {
+		if now.After(p.carried.until) {
 			r.unbring(name, p, now)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 // serve answers a peer's stream. It runs in a goroutine of the endpoint.
 func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
 	s.SetDeadline(time.Now().Add(askTime))
-	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opHold, opLogP, opAsk, opArrives)
+	m, err := readMessage(s, opPing, opTrain, opBulk, opData, opLease, opHold, opLogP, opAsk, opArrives, opJoint, opJointly)
 	if err == nil {
 		switch m.Op {
 		case opPing:
 			err = pong(s)
-		case opTrain, opBulk, opLogP:
+		case opTrain, opBulk, opLogP, opJoint:
 			err = p.serveSession(ctx, s, m)
 		case opData:
 			err = p.serveData(s, m)
@@ -24,6 +24,8 @@ func (p *Prober) serve(ctx context.Context, s *lane.Stream) {
 			err = p.serveLease(ctx, s, m)
 		case opHold:
 			err = p.serveHold(s)
+		case opJointly:
+			p.serveJointly(s.Peer.Name, m)
 		case opArrives:
 			p.serveArrives(s.Peer.Name, m)
 		case opAsk:
@@ -54,6 +56,8 @@ func (p *Prober) serveSession(ctx context.Context, s *lane.Stream, m message) er
 		return p.serveTrains(ctx, s, m)
 	case opBulk:
 		return p.serveBulk(ctx, s, m)
+	case opJoint:
+		return p.serveJoint(ctx, s, m)
 	default:
 		return p.serveLogP(ctx, s, m)
 	}

@@ -161,6 +161,9 @@ func (p *Prober) nextLong() (longProbe, bool) {
 	if l, due := p.firstSearch(now); due {
 		return l, l.rate > 0
 	}
+	if l, due := p.nextJoint(now); due {
+		return l, true
+	}
 	for _, t := range roster.teams {
 		for _, k := range []Kind{KindBandwidth, KindCapacity, KindLogP} {
 			if !p.longDue(k, t.name, now) || k != KindLogP && !ourWay(self.site(), t.name, 0, now) {

@@ -79,7 +79,7 @@ type Estimate struct {
 	Line         BytesPerSec   // rate of the narrowest link, as a packet train reads it; known only beside a Bandwidth that was itself measured by a bulk transfer
 	Capacity     BytesPerSec   // what many flows get together
 	Lanes        int           // flows that reach Capacity
-	Carried      BytesPerSec   // what the link carried of exchanges at once, or of the lanes of a glance, as a host at its end has counted: many flows get that at least. Kept until somebody has measured Capacity; beside one that is of ports, see PortHolds, as what many pairs of hosts get at least
+	Carried      BytesPerSec   // what the link carried of exchanges at once, of the lanes of a glance, or of several pairs of hosts that sent at once, as hosts at its end have counted: many flows get that at least. Kept until somebody has measured Capacity; beside one that is of ports, see PortHolds, as what many pairs of hosts get at least
 	Loss         float64       // share of packets lost, 0 … 1
 	LossOf       int           // packets that Loss was counted over, at most MaxLossOf; 0: not known
 	Gap          time.Duration // g: least time between two message starts (LogP)
