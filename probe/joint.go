@@ -81,9 +81,9 @@ func (p *Prober) nextJoint(now time.Time) (longProbe, bool) {
 		p.mu.Lock()
 		s := p.links[t.name]
 		due := s != nil && !s.searchedAt.IsZero() && !now.Before(s.joint.notBefore)
-		again := due && s.again
+		again, young := due && s.again, due && now.Sub(s.since) < searchFirst
 		p.mu.Unlock()
-		if !due {
+		if !due || young && p.searching(t.name) {
 			continue
 		}
 		if l, ok := p.longTo(KindCapacity, t.name, ""); ok && l.rtt > 0 {
@@ -94,6 +94,38 @@ func (p *Prober) nextJoint(now time.Time) (longProbe, bool) {
 		}
 	}
 	return longProbe{}, false
+}
+
+// searching reports whether a link to or from this site or another is still to be searched: first searches tell more, and wait for the same hosts.
+func (p *Prober) searching(site string) bool {
+	self := p.cfg.Self.site()
+	teams := p.roster().teams
+	for _, a := range teams {
+		for _, b := range teams {
+			if a.name == b.name || a.name != self && a.name != site && b.name != self && b.name != site {
+				continue
+			}
+			if !p.rec.searched(a.hosts, b.hosts) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// searched reports whether a host of from is known to have searched the link to those of to.
+func (r *recorder) searched(from, to []string) bool {
+	if r.cfg.Known == nil {
+		return true
+	}
+	for _, a := range from {
+		for _, b := range to {
+			if e, ok := r.cfg.Known(a, b); ok && e.Has(netmap.FieldCapacity|netmap.FieldLanes) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // portHeld returns what a pair gets of the link to the site of peer, and over how many lanes, if somebody has searched, ports held all who have,
