@@ -56,7 +56,7 @@ func (p *Problem) believed() (b belief, err error) {
 		return b, err
 	}
 	b.blind, b.open = p.blind(b.net), p.open(b.net)
-	b.raised = likened(b.net, b.blind)
+	b.raised = likened(b.net, b.blind, p.trains(b.net))
 	return b, nil
 }
 
@@ -92,8 +92,9 @@ func unknown(s *netmap.Snapshot, net *plan.Network, known func(netmap.Estimate) 
 // likened raises blind links of net to as many times what one flow gets as the link back has, where that
 // is known, and to no more than that link: an agent measures capacities one after the other for
 // minutes, and a link that is taken for one flow's rate meanwhile loses all that it could carry to
-// relays. It reports whether any was raised.
-func likened(net *plan.Network, blind []bool) (raised bool) {
+// relays. Where trains read of the link back what several flows get, losses hold its flows and no limit does: then
+// what trains read of this one is what it carries at most. It reports whether any was raised.
+func likened(net *plan.Network, blind []bool, trains []netmap.BytesPerSec) (raised bool) {
 	n, pools := len(net.Hosts), net.Pools()
 	flow := make([]netmap.BytesPerSec, pools*pools)
 	for i := range n {
@@ -107,11 +108,38 @@ func likened(net *plan.Network, blind []bool) (raised bool) {
 		if !blind[k] || blind[back] || flow[back] <= 0 {
 			continue
 		}
-		if like := min(flow[k]*net.Pipe[back]/flow[back], net.Pipe[back]); like > net.Pipe[k] {
+		like := min(flow[k]*net.Pipe[back]/flow[back], net.Pipe[back])
+		if trains[back] >= wholeLink*net.Pipe[back] {
+			like = min(like, trains[k])
+		}
+		if like > net.Pipe[k] {
 			net.Pipe[k], raised = like, true
 		}
 	}
 	return raised
+}
+
+// wholeLink is the part of what a link carries from which on trains have read all of it.
+const wholeLink = 0.75
+
+// trains returns the most that trains have read of the links between clusters.
+func (p *Problem) trains(net *plan.Network) []netmap.BytesPerSec {
+	n, pools := p.Snapshot.N(), net.Pools()
+	most := make([]netmap.BytesPerSec, pools*pools)
+	for i := range n {
+		for j := range n {
+			e := p.Snapshot.Estimate(i, j)
+			read := e.Bandwidth
+			if e.Has(netmap.FieldLine) {
+				read = e.Line
+			}
+			if e.Has(netmap.FieldBandwidth) {
+				link := net.Pool[i]*pools + net.Pool[j]
+				most[link] = max(most[link], read)
+			}
+		}
+	}
+	return most
 }
 
 // lines returns the line rates of the links between clusters, for those of which no pair has a

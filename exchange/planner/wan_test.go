@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"testing"
@@ -20,21 +21,26 @@ func TestLikened(t *testing.T) {
 		blind, blindBack bool
 		want             netmap.BytesPerSec // of the link there
 		raised           bool
+		trains           [2]netmap.BytesPerSec // there and back; 0: as one flow
 	}{
-		{"as many times", 1 * mbps, 2 * mbps, 20 * mbps, true, false, 10 * mbps, true},
-		{"no faster than back", 4 * mbps, 2 * mbps, 20 * mbps, true, false, 20 * mbps, true},
-		{"no slower than a flow", 30 * mbps, 2 * mbps, 20 * mbps, true, false, 30 * mbps, false},
-		{"one flow fills the link back", 1 * mbps, 2 * mbps, 2 * mbps, true, false, 1 * mbps, false},
-		{"known", 1 * mbps, 2 * mbps, 20 * mbps, false, false, 1 * mbps, false},
-		{"both unknown", 1 * mbps, 2 * mbps, 20 * mbps, true, true, 1 * mbps, false},
-		{"no link back", 1 * mbps, 0, 0, true, false, 1 * mbps, false},
+		{"as many times", 1 * mbps, 2 * mbps, 20 * mbps, true, false, 10 * mbps, true, [2]netmap.BytesPerSec{}},
+		{"no faster than back", 4 * mbps, 2 * mbps, 20 * mbps, true, false, 20 * mbps, true, [2]netmap.BytesPerSec{}},
+		{"no slower than a flow", 30 * mbps, 2 * mbps, 20 * mbps, true, false, 30 * mbps, false, [2]netmap.BytesPerSec{}},
+		{"one flow fills the link back", 1 * mbps, 2 * mbps, 2 * mbps, true, false, 1 * mbps, false, [2]netmap.BytesPerSec{}},
+		{"known", 1 * mbps, 2 * mbps, 20 * mbps, false, false, 1 * mbps, false, [2]netmap.BytesPerSec{}},
+		{"both unknown", 1 * mbps, 2 * mbps, 20 * mbps, true, true, 1 * mbps, false, [2]netmap.BytesPerSec{}},
+		{"no link back", 1 * mbps, 0, 0, true, false, 1 * mbps, false, [2]netmap.BytesPerSec{}},
+		{"losses hold the flows back", 1 * mbps, 2 * mbps, 20 * mbps, true, false, 1 * mbps, false, [2]netmap.BytesPerSec{0, 19 * mbps}},
+		{"losses hold the flows of both", 1 * mbps, 2 * mbps, 20 * mbps, true, false, 8 * mbps, true, [2]netmap.BytesPerSec{8 * mbps, 19 * mbps}},
+		{"a limit holds the flows back, which trains read", 1 * mbps, 2 * mbps, 20 * mbps, true, false, 10 * mbps, true, [2]netmap.BytesPerSec{1 * mbps, 2.5 * mbps}},
 	} {
 		net := &plan.Network{
 			Hosts: []string{"a", "b"}, Pool: []int{0, 1},
 			Pipe:    []netmap.BytesPerSec{0, c.there, c.pipe, 0},
 			Ceiling: []netmap.BytesPerSec{0, c.there, c.back, 0},
 		}
-		if got := likened(net, []bool{false, c.blind, c.blindBack, false}); got != c.raised || net.Pipe[1] != c.want || net.Pipe[2] != c.pipe {
+		trains := []netmap.BytesPerSec{0, cmp.Or(c.trains[0], c.there), cmp.Or(c.trains[1], c.back), 0}
+		if got := likened(net, []bool{false, c.blind, c.blindBack, false}, trains); got != c.raised || net.Pipe[1] != c.want || net.Pipe[2] != c.pipe {
 			t.Errorf("%s: raised %t, %v there and %v back, want %t, %v and %v", c.name, got, net.Pipe[1], net.Pipe[2], c.raised, c.want, c.pipe)
 		}
 	}
