@@ -169,7 +169,7 @@ func TestGroupsOfSizes(t *testing.T) {
 		took := together(t, g, jobsOf(t, 5, p, small))
 		beside := slices.Max(took)
 		wg.Wait()
-		return []seen{{"small ones beside a large one / beside one of their own", beside.Seconds() / alone.Seconds(), 1.7, false}} // 1.1 to 1.9
+		return []seen{{"small ones beside a large one / beside one of their own", beside.Seconds() / alone.Seconds(), 1.5, false}} // 1.1 to 1.8, the median of five 1.2 to 1.4
 	})
 }
 
