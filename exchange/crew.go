@@ -71,7 +71,7 @@ func (x *run) sharing(p *peer) int {
 	}
 	pairs := x.mates() * max(peers, 1)
 	if x.part.Collective == plan.Alltoall && peers < hosts && p.path.known() && p.path.held() {
-		pairs = min(pairs, max(fewPairs, int(math.Ceil(morePairs*float64(p.path.capacity())/float64(p.path.Rate)))))
+		pairs = min(pairs, max(fewPairs, int(math.Ceil(morePairs*float64(p.path.link())/float64(p.path.Rate)))))
 	}
 	return pairs
 }

@@ -106,9 +106,9 @@ func (a *pacers) join(site string, p Path, hosts int) *pacer {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.enter(paced{name: site}, p, float64(p.capacity())/float64(hosts))
-	s.target, s.drain = max(p.capacity().Time(pacerQueue), p.RTT/16, 2*time.Millisecond), pacerDrain*s.base
-	s.unsure = s.unsure || p.AtLeast && s.at.IsZero()
+	s := a.enter(paced{name: site}, p, p.partOf(hosts))
+	s.target, s.drain = max(p.link().Time(pacerQueue), p.RTT/16, 2*time.Millisecond), pacerDrain*s.base
+	s.unsure = s.unsure || (p.AtLeast || p.Link > 0) && s.at.IsZero()
 	return s
 }
 

@@ -311,3 +311,25 @@ func TestPeerPacers(t *testing.T) {
 		t.Error("what losses hold is paced at what one flow gets, and not at the pair's part")
 	}
 }
+
+// TestPacerBehindPorts: hosts whose ports hold what each pair gets share what the link was seen to carry, and none is believed to send more than a port takes.
+func TestPacerBehindPorts(t *testing.T) {
+	p := Path{RTT: 100 * time.Millisecond, Rate: 10 * netmap.Mbps, Capacity: 40 * netmap.Mbps}
+	for _, c := range []struct {
+		link   netmap.BytesPerSec
+		hosts  int
+		want   netmap.BytesPerSec
+		unsure bool
+	}{
+		{0, 8, 5 * netmap.Mbps, false},
+		{160 * netmap.Mbps, 8, 20 * netmap.Mbps, true},
+		{160 * netmap.Mbps, 2, 40 * netmap.Mbps, true},
+	} {
+		p.Link = c.link
+		s := new(pacers).join("b", p, c.hosts)
+		if netmap.BytesPerSec(s.believed) != c.want || s.unsure != c.unsure {
+			t.Errorf("%d hosts, a link of %v: %v each, unsure %t, want %v and %t", c.hosts, c.link, netmap.BytesPerSec(s.believed), s.unsure, c.want, c.unsure)
+		}
+		s.leave()
+	}
+}

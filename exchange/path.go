@@ -63,7 +63,7 @@ func (p Path) over(s Stream) Path {
 
 // known reports whether p says enough to be of use.
 func (p Path) known() bool {
-	return p.RTT > 0 && p.Rate > 0 && !math.IsInf(float64(p.Rate), 0) && !math.IsNaN(float64(p.Capacity))
+	return p.RTT > 0 && p.Rate > 0 && !math.IsInf(float64(p.Rate), 0) && !math.IsNaN(float64(p.Capacity)) && !math.IsNaN(float64(p.Link))
 }
 
 // Lossy reports whether losses may hold what goes over p, so that a pair of hosts has a spare lane beside the first.
@@ -71,6 +71,9 @@ func (p Path) Lossy() bool { return p.Loss > leastLoss }
 
 // capacity returns what many flows get, at least what one does.
 func (p Path) capacity() netmap.BytesPerSec { return max(p.Capacity, p.Rate) }
+
+// link is what all pairs of hosts of the two sites get together, as far as that is known.
+func (p Path) link() netmap.BytesPerSec { return max(p.capacity(), p.Link) }
 
 const (
 	// slack is how many more lanes are opened than would fill the path if each got what one
@@ -103,7 +106,10 @@ func (p Path) Lanes() int {
 	if !p.known() {
 		return 1
 	}
-	all := float64(p.capacity())
+	all, flows := float64(p.capacity()), float64(max(p.Flows, 1))
+	if p.Link > p.capacity() { // a port holds each pair: so many times fewer of them share what one gets
+		flows = max(flows*float64(p.capacity()/p.Link), 1)
+	}
 	want, ratio := 1.0, all/float64(p.Rate)
 	if ratio >= several {
 		want = kneeShare * ratio
@@ -114,11 +120,11 @@ func (p Path) Lanes() int {
 	switch {
 	case p.Knee > 0 && p.Loss > leastLoss: // a search of seconds meets few losses, or many
 		want = max(want, float64(p.Knee))
-	case p.Knee > 0 && p.Flows > 1 && ratio >= several:
+	case p.Knee > 0 && flows > 1 && ratio >= several:
 		// Searches of one pair find four lanes on one day and six on another where four get 95 %. Of five pairs that made one lane each or two, and these
 		// stood in the queue of a slow link with two packets each and sent half of it twice.
 		// Nor do they need twice as many because the search has tried ten, and not eight, which fill the link.
-		flows, knee := float64(p.Flows), float64(p.Knee)
+		knee := float64(p.Knee)
 		if knee > several*flows*math.Ceil(want/flows) {
 			want = several * ratio
 		}
@@ -127,12 +133,17 @@ func (p Path) Lanes() int {
 		want = float64(p.Knee)
 	}
 	want = max(want, all*p.RTT.Seconds()/laneBytes)
-	return int(min(max(math.Ceil(want/float64(max(p.Flows, 1))), 1), maxLane))
+	return int(min(max(math.Ceil(want/flows), 1), maxLane))
 }
 
 // part returns what this pair of hosts gets of p when Flows pairs share it, in bytes a second.
 func (p Path) part() float64 {
-	return min(float64(max(p.capacity(), p.Link))/float64(max(p.Flows, 1)), float64(p.capacity()))
+	return p.partOf(p.Flows)
+}
+
+// partOf returns what each of n hosts, or pairs of them, gets of p, in bytes a second: no more than a port takes.
+func (p Path) partOf(n int) float64 {
+	return min(float64(p.link())/float64(max(n, 1)), float64(p.capacity()))
 }
 
 // portion returns what lanes lanes of this pair get of that, in bytes a second.

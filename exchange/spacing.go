@@ -171,7 +171,7 @@ func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration 
 		return x.eng.spacings.slot(site, n, p.spacing.rate, mostSpacing, now)
 	case l.win.fresh():
 		// No longer than a round trip: by then the peer has answered.
-		return x.eng.spacings.slot(site, n, openingShare*float64(p.path.capacity())/float64(x.mates()), p.path.RTT, now)
+		return x.eng.spacings.slot(site, n, openingShare*p.path.partOf(x.mates()), p.path.RTT, now)
 	}
 	return 0
 }
