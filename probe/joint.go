@@ -62,7 +62,7 @@ type jointly struct {
 	ready func(context.Context) error
 }
 
-// nextJoint returns the joint look at a link that is due at this host, if one is. Any host of the site may do it; the lease sees to it that one does.
+// nextJoint returns the joint look at a link that is due at this host, if one is: hosts that have searched it may lead one, and the lease sees to it that one does.
 func (p *Prober) nextJoint(now time.Time) (longProbe, bool) {
 	if p.cfg.Self.Site == "" {
 		return longProbe{}, false
