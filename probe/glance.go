@@ -114,13 +114,11 @@ func (p *Prober) glance(ctx context.Context, l longProbe) error {
 	}
 	var bytes int64
 	defer func() { give(bytes, 0) }()
-	release, err := p.takeSlot(ctx)
+	ctx, release, err := p.takeIdle(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ctx, stop := p.whileIdle(ctx)
-	defer stop()
 	res, err := p.bulk(ctx, l.peer, bulkOptions{
 		glance: true, lanes: glanceLanes, link: float64(l.rate), rtt: l.rtt, bytes: min(p.most(l, searching, cost), p.left()), time: glanceTime,
 		more: func() bool { return !p.pressed() },

@@ -38,7 +38,7 @@ const (
 	jointLeast = 200 * time.Millisecond
 	// jointSettle is how many round trips the lanes have beside those of their slow start: handshakes, and what a first full queue costs.
 	jointSettle = 4
-	// jointAsk is how long the leader waits for the others to be ready, and jointFirst after how long it goes on without those that have not answered.
+	// jointAsk is how long the leader waits for the others to be ready: it goes on without those that are not.
 	jointAsk = 3 * time.Second
 	// jointInsist is for how long a peer that is taken is asked again: a train takes less.
 	jointInsist = jointAsk / 3
@@ -53,6 +53,9 @@ const (
 	jointBursts = 2
 )
 
+// errJointShort says that a link may carry more than a joint look has seen, since some hosts were busy.
+var errJointShort error = &BusyError{Retry: jointAgain, Why: "some hosts of a joint look"}
+
 // A jointly says how the pairs of a joint look at a link behave alike.
 type jointly struct {
 	lanes        int
@@ -60,123 +63,6 @@ type jointly struct {
 	bytes        int64         // that each may send
 	// ready tells that this pair can begin, and returns when it is to.
 	ready func(context.Context) error
-}
-
-// nextJoint returns the joint look at a link that is due at this host, if one is: hosts that have searched it may lead one, and the lease sees to it that one does.
-func (p *Prober) nextJoint(now time.Time) (longProbe, bool) {
-	if p.cfg.Self.Site == "" {
-		return longProbe{}, false
-	}
-	mates := 1
-	sites := make(map[string]int)
-	for _, q := range p.cfg.Peers() {
-		if sites[q.site()]++; q.site() == p.cfg.Self.site() {
-			mates++
-		}
-	}
-	for _, t := range p.roster().teams {
-		if t.name == p.cfg.Self.site() || min(mates, sites[t.name]) < 2 || !ourWay(p.cfg.Self.site(), t.name, 0, now) {
-			continue
-		}
-		p.mu.Lock()
-		s := p.links[t.name]
-		due := s != nil && !s.searchedAt.IsZero() && !now.Before(s.joint.notBefore)
-		again, young := due && s.again, due && now.Sub(s.since) < searchFirst
-		p.mu.Unlock()
-		if !due || young && p.searching(t.name) {
-			continue
-		}
-		if l, ok := p.longTo(KindCapacity, t.name, ""); ok && l.rtt > 0 {
-			if l.held, l.lanes = p.rec.portHeld(l.peer.Name, again); l.lanes > 0 {
-				l.joint, l.again = true, again
-				return l, true
-			}
-		}
-	}
-	return longProbe{}, false
-}
-
-// searching reports whether a link to or from this site or another is still to be searched: first searches tell more, and wait for the same hosts.
-func (p *Prober) searching(site string) bool {
-	self := p.cfg.Self.site()
-	teams := p.roster().teams
-	for _, a := range teams {
-		for _, b := range teams {
-			if a.name == b.name || a.name != self && a.name != site && b.name != self && b.name != site {
-				continue
-			}
-			if !p.rec.searched(a.hosts, b.hosts) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// searched reports whether a host of from is known to have searched the link to those of to.
-func (r *recorder) searched(from, to []string) bool {
-	if r.cfg.Known == nil {
-		return true
-	}
-	for _, a := range from {
-		for _, b := range to {
-			if e, ok := r.cfg.Known(a, b); ok && e.Has(netmap.FieldCapacity|netmap.FieldLanes) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// portHeld returns what a pair gets of the link to the site of peer, and over how many lanes, if somebody has searched, ports held all who have,
-// and nobody has told what several pairs get, or it is to be looked for again; otherwise no lanes.
-func (r *recorder) portHeld(peer string, again bool) (rate netmap.BytesPerSec, lanes int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	carried := netmap.BytesPerSec(0)
-	for _, c := range r.claimsTo(peer) {
-		if c.e.Has(netmap.FieldCarried) {
-			carried = max(carried, c.e.Carried)
-		}
-		switch {
-		case !c.e.Has(netmap.FieldCapacity | netmap.FieldLanes):
-		case !netmap.PortHolds(c.e.Capacity, r.port(c.from, true), r.port(c.to, false)):
-			return 0, 0
-		default:
-			rate, lanes = max(rate, c.e.Capacity), max(lanes, min(c.e.Lanes, glanceLanes), 1)
-		}
-	}
-	if carried >= carriedMore*rate && !again {
-		return 0, 0
-	}
-	return rate, lanes
-}
-
-// A jointPair is a host of this site, "" for this one, and one of the other that it sends to.
-type jointPair struct{ from, to string }
-
-// jointPairs returns pairs of different hosts, this host's own first.
-func (p *Prober) jointPairs(peer Peer) []jointPair {
-	var mates, theirs []string
-	for _, q := range p.cfg.Peers() {
-		switch {
-		case q.site() == p.cfg.Self.site() && q.Name != p.cfg.Self.Name:
-			mates = append(mates, q.Name)
-		case q.site() == peer.site() && q.Name != peer.Name:
-			theirs = append(theirs, q.Name)
-		}
-	}
-	slices.Sort(mates)
-	slices.Sort(theirs)
-	p.mu.Lock()
-	p.rng.Shuffle(len(mates), func(i, j int) { mates[i], mates[j] = mates[j], mates[i] })
-	p.rng.Shuffle(len(theirs), func(i, j int) { theirs[i], theirs[j] = theirs[j], theirs[i] })
-	p.mu.Unlock()
-	pairs := []jointPair{{"", peer.Name}}
-	for i := range min(len(mates), len(theirs), jointMost-1) {
-		pairs = append(pairs, jointPair{mates[i], theirs[i]})
-	}
-	return pairs
 }
 
 // joint has several hosts of this site look at a link at once.
@@ -203,22 +89,18 @@ func (p *Prober) joint(ctx context.Context, l longProbe) error {
 	if _, lanes := p.rec.portHeld(l.peer.Name, l.again); lanes == 0 {
 		return nil // another host has looked meanwhile
 	}
-	release, err := p.takeSlot(ctx)
+	ctx, release, err := p.takeIdle(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ctx, stop := p.whileIdle(ctx)
-	defer stop()
 	results := p.sendJointly(ctx, l, j, pairs)
 	sum, n := 0.0, 0
-	for i, r := range results {
+	for _, r := range results {
 		err = errors.Join(err, r.err)
+		bytes += r.bytes
 		if sum += r.rate; r.rate > 0 {
 			n++
-		}
-		if i == 0 || r.rate > 0 {
-			bytes += r.bytes
 		}
 	}
 	if n < 2 || results[0].rate == 0 {
@@ -235,7 +117,7 @@ func (p *Prober) joint(ctx context.Context, l longProbe) error {
 		return err
 	}
 	if n < len(pairs) && sum >= jointFull*float64(n)*float64(l.held) && !l.again {
-		return &BusyError{Retry: jointAgain, Why: fmt.Sprintf("%d of %d pairs of hosts", len(pairs)-n, len(pairs))}
+		return errJointShort
 	}
 	return nil
 }
@@ -258,8 +140,8 @@ func (p *Prober) sendJointly(ctx context.Context, l longProbe, j jointly, pairs 
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		cancels[i] = cancel
-		j := j
-		j.ready = func(ctx context.Context) error {
+		own := j
+		own.ready = func(ctx context.Context) error {
 			ready <- i
 			select {
 			case <-begin:
@@ -270,9 +152,9 @@ func (p *Prober) sendJointly(ctx context.Context, l longProbe, j jointly, pairs 
 		}
 		all.Go(func() {
 			if pair.from == "" {
-				results[i] = p.sendBeside(ctx, l.peer, j, l.rate, l.rtt)
+				results[i] = p.sendBeside(ctx, l.peer, own, l.rate, l.rtt)
 			} else {
-				results[i] = p.askJoint(ctx, pair, j, l.held)
+				results[i] = p.askJoint(ctx, pair, own, l.held)
 			}
 			ended <- struct{}{}
 		})
@@ -409,13 +291,11 @@ func (p *Prober) serveJoint(ctx context.Context, s *lane.Stream, m message) erro
 	if err := p.capped(m.Bytes + max(p.cfg.HourlyCap/4, 0)); err != nil {
 		return p.decline(s, time.Minute, "bytes of this hour")
 	}
-	release, err := p.takeSlot(ctx)
+	ctx, release, err := p.takeIdle(ctx)
 	if err != nil {
 		return p.decline(s, slotRetry, "another probe")
 	}
 	defer release()
-	ctx, stop := p.whileIdle(ctx)
-	defer stop()
 	defer context.AfterFunc(ctx, s.Abort)()
 	j := jointly{lanes: m.Count, settle: time.Duration(m.SettleNS), span: time.Duration(m.SpanNS), bytes: m.Bytes}
 	s.SetDeadline(time.Now().Add(2*jointAsk + j.settle + 2*j.span))
@@ -459,20 +339,5 @@ func (p *Prober) tellJointly(ctx context.Context, peer string, rate float64) err
 func (p *Prober) serveJointly(from string, m message) {
 	if site := p.siteOf(from); site != "" && site != p.cfg.Self.site() {
 		p.rec.jointly(from, m.Rate, time.Now())
-	}
-}
-
-// jointLooked says when this host may have others look at a link with it again.
-func (p *Prober) jointLooked(l longProbe, err error) {
-	if err != nil {
-		p.cfg.Log.Debug("no joint look", "peer", l.peer.Name, "err", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tally(err)
-	if s := p.links[l.peer.site()]; s != nil {
-		var busy *BusyError
-		s.again = errors.As(err, &busy) && (busy.Retry == jointAgain || s.again)
-		p.reschedule(&s.joint, jointKept, err)
 	}
 }

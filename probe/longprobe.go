@@ -165,13 +165,11 @@ func (p *Prober) searchUse(site string) use {
 // long does a probe with this host's slot held, with at most so many bytes. It yields to an
 // exchange. progress may be nil. What was sent is charged and returned, as a link carries it.
 func (p *Prober) long(ctx context.Context, l longProbe, most int64, progress func(string, int64)) (bytes int64, a Answer, err error) {
-	release, err := p.takeSlot(ctx)
+	ctx, release, err := p.takeIdle(ctx)
 	if err != nil {
 		return 0, Answer{}, err
 	}
 	defer release()
-	ctx, stop := p.whileIdle(ctx)
-	defer stop()
 	if progress == nil {
 		progress = func(string, int64) {}
 	}

@@ -38,7 +38,7 @@ func (p *Prober) searchOf(site string, now time.Time) (l longProbe, ok bool) {
 // is not over: then nobody rests first, and the link is known a turn earlier.
 func (p *Prober) follows(done longProbe, err error) (l longProbe, ok bool) {
 	site, now := done.peer.site(), time.Now()
-	if err != nil || done.kind != KindBandwidth || done.joint || p.pressed() || !ourWay(p.cfg.Self.site(), site, 0, now) {
+	if err != nil || done.kind != KindBandwidth || p.pressed() || !ourWay(p.cfg.Self.site(), site, 0, now) {
 		return longProbe{}, false
 	}
 	return p.searchOf(site, now)

@@ -154,3 +154,13 @@ func (p *Prober) whileIdle(ctx context.Context) (_ context.Context, stop func())
 	}()
 	return ctx, func() { cancel(nil); <-done }
 }
+
+// takeIdle is takeSlot for what yields to an exchange: the context that it returns is that of whileIdle, until release is called.
+func (p *Prober) takeIdle(ctx context.Context) (_ context.Context, release func(), err error) {
+	free, err := p.takeSlot(ctx)
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, stop := p.whileIdle(ctx)
+	return ctx, func() { stop(); free() }, nil
+}
