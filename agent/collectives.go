@@ -44,20 +44,30 @@ type answer struct {
 }
 
 func (s *service) Allgather(ctx context.Context, req *connect.Request[apiv1.AllgatherRequest]) (*connect.Response[apiv1.AllgatherResponse], error) {
-	m := req.Msg
-	a, err := s.operate(ctx, &call{
-		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
-		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
-		Call: group.Call{Collective: plan.Allgather, Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}},
-	})
+	a, err := s.operate(ctx, allgatherCall(req.Msg))
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&apiv1.AllgatherResponse{Data: a.data, Spool: a.spool, Sizes: a.sizes, Report: a.report}), nil
 }
 
+func allgatherCall(m *apiv1.AllgatherRequest) *call {
+	return &call{
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
+		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
+		Call: group.Call{Collective: plan.Allgather, Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}},
+	}
+}
+
 func (s *service) Alltoall(ctx context.Context, req *connect.Request[apiv1.AlltoallRequest]) (*connect.Response[apiv1.AlltoallResponse], error) {
-	m := req.Msg
+	a, err := s.operate(ctx, alltoallCall(req.Msg))
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&apiv1.AlltoallResponse{Data: a.data, Spool: a.spool, Sizes: a.sizes, Report: a.report}), nil
+}
+
+func alltoallCall(m *apiv1.AlltoallRequest) *call {
 	c := group.Call{Collective: plan.Alltoall, Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}}
 	if o := m.Options; o != nil {
 		c.Options = group.Options{
@@ -68,39 +78,41 @@ func (s *service) Alltoall(ctx context.Context, req *connect.Request[apiv1.Allto
 	for i, n := range m.Sizes {
 		c.Sizes[i] = int64(min(n, math.MaxInt64)) // what is too much is refused below
 	}
-	a, err := s.operate(ctx, &call{
+	return &call{
 		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
 		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult, Call: c,
-	})
-	if err != nil {
-		return nil, err
 	}
-	return connect.NewResponse(&apiv1.AlltoallResponse{Data: a.data, Spool: a.spool, Sizes: a.sizes, Report: a.report}), nil
 }
 
 func (s *service) Broadcast(ctx context.Context, req *connect.Request[apiv1.BroadcastRequest]) (*connect.Response[apiv1.BroadcastResponse], error) {
-	m := req.Msg
-	a, err := s.operate(ctx, &call{
-		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
-		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
-		Call: group.Call{Collective: group.Broadcast, Root: int(m.Root), Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}},
-	})
+	a, err := s.operate(ctx, broadcastCall(req.Msg))
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&apiv1.BroadcastResponse{Data: a.data, Spool: a.spool, Size: a.sizes[m.Root], Report: a.report}), nil
+	return connect.NewResponse(&apiv1.BroadcastResponse{Data: a.data, Spool: a.spool, Size: a.sizes[req.Msg.Root], Report: a.report}), nil
+}
+
+func broadcastCall(m *apiv1.BroadcastRequest) *call {
+	return &call{
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, data: m.GetData(), spool: m.GetSpool(), turn: m.Turn,
+		timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds, inline: m.InlineResult,
+		Call: group.Call{Collective: group.Broadcast, Root: int(m.Root), Wish: group.Wish{Algorithm: m.Algorithm, Plan: m.PlanJson}},
+	}
 }
 
 func (s *service) Barrier(ctx context.Context, req *connect.Request[apiv1.BarrierRequest]) (*connect.Response[apiv1.BarrierResponse], error) {
-	m := req.Msg
-	a, err := s.operate(ctx, &call{
-		job: m.Job, rank: m.Rank, ranks: m.Ranks, turn: m.Turn, timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds,
-		Call: group.Call{Collective: group.Barrier},
-	})
+	a, err := s.operate(ctx, barrierCall(req.Msg))
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(&apiv1.BarrierResponse{Report: a.report}), nil
+}
+
+func barrierCall(m *apiv1.BarrierRequest) *call {
+	return &call{
+		job: m.Job, rank: m.Rank, ranks: m.Ranks, turn: m.Turn, timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds,
+		Call: group.Call{Collective: group.Barrier},
+	}
 }
 
 // check refuses what needs no group to be seen.
@@ -133,8 +145,19 @@ func (c *call) check() error {
 	return nil
 }
 
-// operate runs one operation of a rank, which joins for it if it has not.
-func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
+// operate is carryOut with an answer that lasts.
+func (s *service) operate(ctx context.Context, c *call) (a *answer, err error) {
+	err = s.carryOut(ctx, c, func(res *group.Result) (err error) {
+		if a, err = reply(res, c); err == nil {
+			a.data = bytes.Clone(a.data)
+		}
+		return err
+	})
+	return a, err
+}
+
+// carryOut runs one operation of a rank, which joins for it if it has not. What answer is given of the result is valid until it returns.
+func (s *service) carryOut(ctx context.Context, c *call, answer func(*group.Result) error) error {
 	limit, err := duration("timeout", c.timeout)
 	if err == nil {
 		if wrong := c.check(); wrong != nil {
@@ -146,16 +169,16 @@ func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
 		defer ss.turns.over(c.turn.Number) // however it ends
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	begun := time.Now()
 	once := ss == nil
 	if once {
 		if c.ranks == 0 {
-			return nil, none
+			return none
 		}
 		if ss, err = s.joinOnce(ctx, c, limit); err != nil {
-			return nil, err
+			return err
 		}
 		defer s.end(c.job, c.rank, ss)
 		c.inline = true // the file would be gone before the client could open it
@@ -171,7 +194,7 @@ func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
 		if once {
 			ss.rank.Fail(err.Error()) // the call is all that the rank had
 		}
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	if f, ok := in.(*spooledInput); ok {
 		defer f.remove()
@@ -186,10 +209,10 @@ func (s *service) operate(ctx context.Context, c *call) (*answer, error) {
 		if op.Err() != nil && errors.As(context.Cause(ss.rank.Done()), &f) {
 			err = f
 		}
-		return nil, apiError(err)
+		return apiError(err)
 	}
 	defer res.Release()
-	return reply(res, c)
+	return answer(res)
 }
 
 // joinOnce joins for one call, whose limit bounds the wait for the others as well. It is
@@ -209,6 +232,7 @@ func (s *service) joinOnce(ctx context.Context, c *call, limit time.Duration) (*
 	return ss, nil
 }
 
+// reply returns the answer to c. Its data are the result's.
 func reply(res *group.Result, c *call) (*answer, error) {
 	a := &answer{report: report(res)}
 	for _, n := range res.Sizes {
@@ -226,7 +250,7 @@ func reply(res *group.Result, c *call) (*answer, error) {
 		return nil, connect.NewError(connect.CodeResourceExhausted,
 			fmt.Errorf("result of %d bytes: more than %d go by the spool", len(res.Data), maxInlineResult))
 	}
-	a.data = bytes.Clone(res.Data) // the memory is gone once the rank leaves
+	a.data = res.Data
 	return a, nil
 }
 

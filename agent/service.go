@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/gridagent/gridagent/agent/api/line"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
 	"github.com/gridagent/gridagent/agent/identity"
@@ -43,6 +44,7 @@ func (a *Agent) newService(ctx context.Context) http.Handler {
 	mux.Handle(apiv1connect.NewAgentServiceHandler(s, opts...))
 	mux.Handle(apiv1connect.NewPlannerServiceHandler(s, opts...))
 	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET "+line.Path, s.line)
 	return mux
 }
 

@@ -110,6 +110,7 @@ func (ss *session) operation(ctx context.Context) (op context.Context, done func
 		var ours *timeoutError
 		switch {
 		case errors.As(cause, &ours):
+		case errors.Is(cause, errDeadline):
 		case errors.Is(ctx.Err(), context.DeadlineExceeded): // Connect and gRPC clients send theirs along
 			cause = errDeadline
 		default: // whatever the cause: that the agent stops, or is told to by a signal, comes here too

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"connectrpc.com/connect"
-
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
@@ -67,7 +65,7 @@ func (r *Rank) alltoall(opts *AlltoallOptions) (request, error) {
 			return nil, fmt.Errorf("sync block %d, fanout %d: want 0 or more", opts.SyncBlock, opts.Fanout)
 		}
 	}
-	return func(ctx context.Context, in payload, turn *apiv1.Turn) (*response, error) {
+	return func(in payload, turn *apiv1.Turn) *apiv1.LineRequest {
 		m := &apiv1.AlltoallRequest{
 			Job: r.job, Rank: r.rank, Sizes: sizes, Turn: turn,
 			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
@@ -78,13 +76,7 @@ func (r *Rank) alltoall(opts *AlltoallOptions) (request, error) {
 		}
 		if in.spool != "" {
 			m.Input = &apiv1.AlltoallRequest_Spool{Spool: in.spool}
-		} else {
-			m.Input = &apiv1.AlltoallRequest_Data{Data: in.data}
 		}
-		resp, err := r.c.api.Alltoall(ctx, connect.NewRequest(m))
-		if err != nil {
-			return nil, err
-		}
-		return &response{resp.Msg.Data, resp.Msg.Spool, resp.Msg.Sizes, resp.Msg.Report}, nil
+		return &apiv1.LineRequest{Call: &apiv1.LineRequest_Alltoall{Alltoall: m}}
 	}, nil
 }

@@ -19,6 +19,7 @@ import (
 type Client struct {
 	api  apiv1connect.AgentServiceClient
 	http *http.Client
+	dial func(ctx context.Context) (net.Conn, error)
 }
 
 // New returns a client of the agent whose Unix socket is at path. Nothing is dialed yet.
@@ -33,10 +34,10 @@ func NewDialer(dial func(ctx context.Context) (net.Conn, error)) *Client {
 	h := &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		DisableCompression: true,
-		// A rank can have several operations under way, each on a connection of its own.
+		// Where an agent has no lines, a rank's operations under way are each on a connection of its own.
 		MaxIdleConnsPerHost: 8,
 	}}
-	return &Client{api: apiv1connect.NewAgentServiceClient(h, "http://gridagent"), http: h}
+	return &Client{api: apiv1connect.NewAgentServiceClient(h, "http://gridagent"), http: h, dial: dial}
 }
 
 // API is the whole local API.
@@ -81,6 +82,7 @@ type Rank struct {
 	ended   chan struct{} // closed when the stream has ended, after err is set
 	err     error
 	numbers *numbers
+	lines   lines
 }
 
 // JoinOptions are the optional part of a Join.
@@ -180,6 +182,7 @@ func (r *Rank) Close() error {
 	<-r.ended
 	r.numbers.stop(errClosed)
 	r.numbers.tasks.Wait()
+	r.closeLine()
 	return nil
 }
 

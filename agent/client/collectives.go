@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"connectrpc.com/connect"
-
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
@@ -29,21 +27,15 @@ func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) 
 }
 
 func (r *Rank) allgather(opts *Options) request {
-	return func(ctx context.Context, in payload, turn *apiv1.Turn) (*response, error) {
+	return func(in payload, turn *apiv1.Turn) *apiv1.LineRequest {
 		m := &apiv1.AllgatherRequest{
 			Job: r.job, Rank: r.rank, Turn: turn,
 			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
 		}
 		if in.spool != "" {
 			m.Input = &apiv1.AllgatherRequest_Spool{Spool: in.spool}
-		} else {
-			m.Input = &apiv1.AllgatherRequest_Data{Data: in.data}
 		}
-		resp, err := r.c.api.Allgather(ctx, connect.NewRequest(m))
-		if err != nil {
-			return nil, err
-		}
-		return &response{resp.Msg.Data, resp.Msg.Spool, resp.Msg.Sizes, resp.Msg.Report}, nil
+		return &apiv1.LineRequest{Call: &apiv1.LineRequest_Allgather{Allgather: m}}
 	}
 }
 
@@ -82,23 +74,15 @@ func (r *Rank) wrongRoot(root int) error {
 }
 
 func (r *Rank) broadcast(root int, opts *Options) request {
-	return func(ctx context.Context, in payload, turn *apiv1.Turn) (*response, error) {
+	return func(in payload, turn *apiv1.Turn) *apiv1.LineRequest {
 		m := &apiv1.BroadcastRequest{
 			Job: r.job, Rank: r.rank, Root: uint32(root), Turn: turn,
 			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
 		}
 		if in.spool != "" {
 			m.Input = &apiv1.BroadcastRequest_Spool{Spool: in.spool}
-		} else {
-			m.Input = &apiv1.BroadcastRequest_Data{Data: in.data}
 		}
-		resp, err := r.c.api.Broadcast(ctx, connect.NewRequest(m))
-		if err != nil {
-			return nil, err
-		}
-		sizes := make([]uint64, len(r.hosts))
-		sizes[root] = resp.Msg.Size
-		return &response{resp.Msg.Data, resp.Msg.Spool, sizes, resp.Msg.Report}, nil
+		return &apiv1.LineRequest{Call: &apiv1.LineRequest_Broadcast{Broadcast: m}}
 	}
 }
 
@@ -113,14 +97,10 @@ func (r *Rank) Barrier(ctx context.Context, opts Options) (*apiv1.Report, error)
 
 // StartBarrier is Barrier that does not wait; see [Rank.StartAllgather].
 func (r *Rank) StartBarrier(ctx context.Context, opts Options) *Operation {
-	do := func(ctx context.Context, _ payload, turn *apiv1.Turn) (*response, error) {
-		resp, err := r.c.api.Barrier(ctx, connect.NewRequest(&apiv1.BarrierRequest{
+	do := func(_ payload, turn *apiv1.Turn) *apiv1.LineRequest {
+		return &apiv1.LineRequest{Call: &apiv1.LineRequest_Barrier{Barrier: &apiv1.BarrierRequest{
 			Job: r.job, Rank: r.rank, Turn: turn, TimeoutSeconds: opts.Timeout.Seconds(),
-		}))
-		if err != nil {
-			return nil, err
-		}
-		return &response{report: resp.Msg.Report}, nil
+		}}}
 	}
 	return r.start(ctx, &task{opts: Options{Timeout: opts.Timeout}, do: do, take: r.inMemory})
 }

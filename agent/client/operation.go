@@ -88,8 +88,8 @@ func (r *response) total() (n int64) {
 	return n
 }
 
-// A request calls one collective.
-type request func(ctx context.Context, in payload, turn *apiv1.Turn) (*response, error)
+// A request makes the message that asks for one collective.
+type request func(in payload, turn *apiv1.Turn) *apiv1.LineRequest
 
 // A task is one operation from a rank's side.
 type task struct {
@@ -123,7 +123,7 @@ func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
 		in = payload{spool: path}
 	}
 	defer r.reportProgress(ctx, t.opts.Progress)()
-	resp, err := t.do(ctx, in, &apiv1.Turn{Number: n, Taken: r.untaken(), InlineLimit: maxInline})
+	resp, err := r.call(ctx, t.do(in, &apiv1.Turn{Number: n, Taken: r.untaken(), InlineLimit: maxInline}), in)
 	if err != nil {
 		if !connect.IsWireError(err) {
 			r.broken(err)

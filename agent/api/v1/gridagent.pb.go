@@ -3605,6 +3605,329 @@ func (x *BarrierResponse) GetReport() *Report {
 	return nil
 }
 
+// The operations of ranks over one connection, see docs/api.md ("A line"): a client sends LineRequests, the agent LineAnswers, each
+// in a frame that carries the bytes of an input or a result beside it.
+type LineRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // chosen by the client, another one for each operation under way; its answer has the same
+	// data of these stays empty: what the rank contributes is beside the message, where it is not in a spool file.
+	//
+	// Types that are valid to be assigned to Call:
+	//
+	//	*LineRequest_Allgather
+	//	*LineRequest_Alltoall
+	//	*LineRequest_Broadcast
+	//	*LineRequest_Barrier
+	//	*LineRequest_Cancel
+	Call          isLineRequest_Call `protobuf_oneof:"call"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineRequest) Reset() {
+	*x = LineRequest{}
+	mi := &file_v1_gridagent_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineRequest) ProtoMessage() {}
+
+func (x *LineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineRequest.ProtoReflect.Descriptor instead.
+func (*LineRequest) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *LineRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *LineRequest) GetCall() isLineRequest_Call {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *LineRequest) GetAllgather() *AllgatherRequest {
+	if x != nil {
+		if x, ok := x.Call.(*LineRequest_Allgather); ok {
+			return x.Allgather
+		}
+	}
+	return nil
+}
+
+func (x *LineRequest) GetAlltoall() *AlltoallRequest {
+	if x != nil {
+		if x, ok := x.Call.(*LineRequest_Alltoall); ok {
+			return x.Alltoall
+		}
+	}
+	return nil
+}
+
+func (x *LineRequest) GetBroadcast() *BroadcastRequest {
+	if x != nil {
+		if x, ok := x.Call.(*LineRequest_Broadcast); ok {
+			return x.Broadcast
+		}
+	}
+	return nil
+}
+
+func (x *LineRequest) GetBarrier() *BarrierRequest {
+	if x != nil {
+		if x, ok := x.Call.(*LineRequest_Barrier); ok {
+			return x.Barrier
+		}
+	}
+	return nil
+}
+
+func (x *LineRequest) GetCancel() *LineCancel {
+	if x != nil {
+		if x, ok := x.Call.(*LineRequest_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
+type isLineRequest_Call interface {
+	isLineRequest_Call()
+}
+
+type LineRequest_Allgather struct {
+	Allgather *AllgatherRequest `protobuf:"bytes,2,opt,name=allgather,proto3,oneof"`
+}
+
+type LineRequest_Alltoall struct {
+	Alltoall *AlltoallRequest `protobuf:"bytes,3,opt,name=alltoall,proto3,oneof"`
+}
+
+type LineRequest_Broadcast struct {
+	Broadcast *BroadcastRequest `protobuf:"bytes,4,opt,name=broadcast,proto3,oneof"`
+}
+
+type LineRequest_Barrier struct {
+	Barrier *BarrierRequest `protobuf:"bytes,5,opt,name=barrier,proto3,oneof"`
+}
+
+type LineRequest_Cancel struct {
+	Cancel *LineCancel `protobuf:"bytes,6,opt,name=cancel,proto3,oneof"` // of the operation id, which is answered nevertheless
+}
+
+func (*LineRequest_Allgather) isLineRequest_Call() {}
+
+func (*LineRequest_Alltoall) isLineRequest_Call() {}
+
+func (*LineRequest_Broadcast) isLineRequest_Call() {}
+
+func (*LineRequest_Barrier) isLineRequest_Call() {}
+
+func (*LineRequest_Cancel) isLineRequest_Call() {}
+
+type LineCancel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deadline      bool                   `protobuf:"varint,1,opt,name=deadline,proto3" json:"deadline,omitempty"` // because the caller's time is over
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineCancel) Reset() {
+	*x = LineCancel{}
+	mi := &file_v1_gridagent_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineCancel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineCancel) ProtoMessage() {}
+
+func (x *LineCancel) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineCancel.ProtoReflect.Descriptor instead.
+func (*LineCancel) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *LineCancel) GetDeadline() bool {
+	if x != nil {
+		return x.Deadline
+	}
+	return false
+}
+
+// LineAnswer is what the responses of the collectives have in common. The result is beside it, unless spool says where it is.
+type LineAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Spool         string                 `protobuf:"bytes,2,opt,name=spool,proto3" json:"spool,omitempty"`         // as in AllgatherResponse
+	Sizes         []uint64               `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes from each rank, in rank order
+	Report        *Report                `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
+	Error         *LineError             `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // in place of all else
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineAnswer) Reset() {
+	*x = LineAnswer{}
+	mi := &file_v1_gridagent_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineAnswer) ProtoMessage() {}
+
+func (x *LineAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineAnswer.ProtoReflect.Descriptor instead.
+func (*LineAnswer) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *LineAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *LineAnswer) GetSpool() string {
+	if x != nil {
+		return x.Spool
+	}
+	return ""
+}
+
+func (x *LineAnswer) GetSizes() []uint64 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *LineAnswer) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *LineAnswer) GetError() *LineError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+type LineError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"` // of Connect and gRPC
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Failure       *Failure               `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"` // where the group has failed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineError) Reset() {
+	*x = LineError{}
+	mi := &file_v1_gridagent_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineError) ProtoMessage() {}
+
+func (x *LineError) ProtoReflect() protoreflect.Message {
+	mi := &file_v1_gridagent_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineError.ProtoReflect.Descriptor instead.
+func (*LineError) Descriptor() ([]byte, []int) {
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *LineError) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *LineError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *LineError) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 type Report struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Algorithm        string                 `protobuf:"bytes,1,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
@@ -3636,7 +3959,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_v1_gridagent_proto_msgTypes[49]
+	mi := &file_v1_gridagent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3971,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[49]
+	mi := &file_v1_gridagent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3984,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{49}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Report) GetAlgorithm() string {
@@ -3819,7 +4142,7 @@ type PeerTraffic struct {
 
 func (x *PeerTraffic) Reset() {
 	*x = PeerTraffic{}
-	mi := &file_v1_gridagent_proto_msgTypes[50]
+	mi := &file_v1_gridagent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +4154,7 @@ func (x *PeerTraffic) String() string {
 func (*PeerTraffic) ProtoMessage() {}
 
 func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[50]
+	mi := &file_v1_gridagent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +4167,7 @@ func (x *PeerTraffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerTraffic.ProtoReflect.Descriptor instead.
 func (*PeerTraffic) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{50}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PeerTraffic) GetHost() string {
@@ -3886,7 +4209,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[51]
+	mi := &file_v1_gridagent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +4221,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[51]
+	mi := &file_v1_gridagent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +4234,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{51}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FailRequest) GetJob() string {
@@ -3943,7 +4266,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[52]
+	mi := &file_v1_gridagent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4278,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[52]
+	mi := &file_v1_gridagent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4291,7 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{52}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{56}
 }
 
 type CancelRequest struct {
@@ -3981,7 +4304,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[53]
+	mi := &file_v1_gridagent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3993,7 +4316,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[53]
+	mi := &file_v1_gridagent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4006,7 +4329,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{53}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CancelRequest) GetJob() string {
@@ -4031,7 +4354,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[54]
+	mi := &file_v1_gridagent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4366,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[54]
+	mi := &file_v1_gridagent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4379,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{54}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{58}
 }
 
 type ProgressRequest struct {
@@ -4069,7 +4392,7 @@ type ProgressRequest struct {
 
 func (x *ProgressRequest) Reset() {
 	*x = ProgressRequest{}
-	mi := &file_v1_gridagent_proto_msgTypes[55]
+	mi := &file_v1_gridagent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4404,7 @@ func (x *ProgressRequest) String() string {
 func (*ProgressRequest) ProtoMessage() {}
 
 func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[55]
+	mi := &file_v1_gridagent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4417,7 @@ func (x *ProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRequest.ProtoReflect.Descriptor instead.
 func (*ProgressRequest) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{55}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ProgressRequest) GetJob() string {
@@ -4122,7 +4445,7 @@ type ProgressResponse struct {
 
 func (x *ProgressResponse) Reset() {
 	*x = ProgressResponse{}
-	mi := &file_v1_gridagent_proto_msgTypes[56]
+	mi := &file_v1_gridagent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4134,7 +4457,7 @@ func (x *ProgressResponse) String() string {
 func (*ProgressResponse) ProtoMessage() {}
 
 func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[56]
+	mi := &file_v1_gridagent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4147,7 +4470,7 @@ func (x *ProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressResponse.ProtoReflect.Descriptor instead.
 func (*ProgressResponse) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{56}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ProgressResponse) GetBytesDone() uint64 {
@@ -4184,7 +4507,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_v1_gridagent_proto_msgTypes[57]
+	mi := &file_v1_gridagent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4519,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_v1_gridagent_proto_msgTypes[57]
+	mi := &file_v1_gridagent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4532,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_v1_gridagent_proto_rawDescGZIP(), []int{57}
+	return file_v1_gridagent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Failure) GetKind() string {
@@ -4532,7 +4855,29 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x17forming_timeout_seconds\x18\x05 \x01(\x01R\x15formingTimeoutSeconds\x12&\n" +
 	"\x04turn\x18\x06 \x01(\v2\x12.gridagent.v1.TurnR\x04turn\"?\n" +
 	"\x0fBarrierResponse\x12,\n" +
-	"\x06report\x18\x01 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xb4\x05\n" +
+	"\x06report\x18\x01 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xd0\x02\n" +
+	"\vLineRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12>\n" +
+	"\tallgather\x18\x02 \x01(\v2\x1e.gridagent.v1.AllgatherRequestH\x00R\tallgather\x12;\n" +
+	"\balltoall\x18\x03 \x01(\v2\x1d.gridagent.v1.AlltoallRequestH\x00R\balltoall\x12>\n" +
+	"\tbroadcast\x18\x04 \x01(\v2\x1e.gridagent.v1.BroadcastRequestH\x00R\tbroadcast\x128\n" +
+	"\abarrier\x18\x05 \x01(\v2\x1c.gridagent.v1.BarrierRequestH\x00R\abarrier\x122\n" +
+	"\x06cancel\x18\x06 \x01(\v2\x18.gridagent.v1.LineCancelH\x00R\x06cancelB\x06\n" +
+	"\x04call\"(\n" +
+	"\n" +
+	"LineCancel\x12\x1a\n" +
+	"\bdeadline\x18\x01 \x01(\bR\bdeadline\"\xa5\x01\n" +
+	"\n" +
+	"LineAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
+	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12,\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\x12-\n" +
+	"\x05error\x18\x05 \x01(\v2\x17.gridagent.v1.LineErrorR\x05error\"j\n" +
+	"\tLineError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12/\n" +
+	"\afailure\x18\x03 \x01(\v2\x15.gridagent.v1.FailureR\afailure\"\xb4\x05\n" +
 	"\x06Report\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12#\n" +
@@ -4625,7 +4970,7 @@ func file_v1_gridagent_proto_rawDescGZIP() []byte {
 	return file_v1_gridagent_proto_rawDescData
 }
 
-var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_v1_gridagent_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_v1_gridagent_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: gridagent.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: gridagent.v1.StatusResponse
@@ -4676,19 +5021,23 @@ var file_v1_gridagent_proto_goTypes = []any{
 	(*BroadcastResponse)(nil),     // 46: gridagent.v1.BroadcastResponse
 	(*BarrierRequest)(nil),        // 47: gridagent.v1.BarrierRequest
 	(*BarrierResponse)(nil),       // 48: gridagent.v1.BarrierResponse
-	(*Report)(nil),                // 49: gridagent.v1.Report
-	(*PeerTraffic)(nil),           // 50: gridagent.v1.PeerTraffic
-	(*FailRequest)(nil),           // 51: gridagent.v1.FailRequest
-	(*FailResponse)(nil),          // 52: gridagent.v1.FailResponse
-	(*CancelRequest)(nil),         // 53: gridagent.v1.CancelRequest
-	(*CancelResponse)(nil),        // 54: gridagent.v1.CancelResponse
-	(*ProgressRequest)(nil),       // 55: gridagent.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 56: gridagent.v1.ProgressResponse
-	(*Failure)(nil),               // 57: gridagent.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
+	(*LineRequest)(nil),           // 49: gridagent.v1.LineRequest
+	(*LineCancel)(nil),            // 50: gridagent.v1.LineCancel
+	(*LineAnswer)(nil),            // 51: gridagent.v1.LineAnswer
+	(*LineError)(nil),             // 52: gridagent.v1.LineError
+	(*Report)(nil),                // 53: gridagent.v1.Report
+	(*PeerTraffic)(nil),           // 54: gridagent.v1.PeerTraffic
+	(*FailRequest)(nil),           // 55: gridagent.v1.FailRequest
+	(*FailResponse)(nil),          // 56: gridagent.v1.FailResponse
+	(*CancelRequest)(nil),         // 57: gridagent.v1.CancelRequest
+	(*CancelResponse)(nil),        // 58: gridagent.v1.CancelResponse
+	(*ProgressRequest)(nil),       // 59: gridagent.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 60: gridagent.v1.ProgressResponse
+	(*Failure)(nil),               // 61: gridagent.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
 }
 var file_v1_gridagent_proto_depIdxs = []int32{
-	58, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	62, // 0: gridagent.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: gridagent.v1.StatusResponse.groups:type_name -> gridagent.v1.GroupStatus
 	4,  // 2: gridagent.v1.StatusResponse.probe_cost:type_name -> gridagent.v1.ProbeCost
 	3,  // 3: gridagent.v1.StatusResponse.prediction:type_name -> gridagent.v1.PredictionCheck
@@ -4696,73 +5045,81 @@ var file_v1_gridagent_proto_depIdxs = []int32{
 	5,  // 5: gridagent.v1.ProbeCost.links:type_name -> gridagent.v1.LinkCost
 	9,  // 6: gridagent.v1.MembersResponse.members:type_name -> gridagent.v1.Member
 	2,  // 7: gridagent.v1.MapResponse.lanes:type_name -> gridagent.v1.LaneStatus
-	58, // 8: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
-	58, // 9: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
+	62, // 8: gridagent.v1.PoolsResponse.since:type_name -> google.protobuf.Timestamp
+	62, // 9: gridagent.v1.PoolsEvent.time:type_name -> google.protobuf.Timestamp
 	20, // 10: gridagent.v1.ProbeEvent.progress:type_name -> gridagent.v1.ProbeProgress
 	21, // 11: gridagent.v1.ProbeEvent.result:type_name -> gridagent.v1.ProbeResult
 	22, // 12: gridagent.v1.ProbeResult.curve:type_name -> gridagent.v1.LaneRate
 	23, // 13: gridagent.v1.ProbeResult.logp:type_name -> gridagent.v1.LogPPoint
 	28, // 14: gridagent.v1.TokenCreateResponse.info:type_name -> gridagent.v1.Token
-	58, // 15: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
-	58, // 16: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	62, // 15: gridagent.v1.Token.created:type_name -> google.protobuf.Timestamp
+	62, // 16: gridagent.v1.Token.expires:type_name -> google.protobuf.Timestamp
 	28, // 17: gridagent.v1.TokenListResponse.tokens:type_name -> gridagent.v1.Token
 	35, // 18: gridagent.v1.GroupEvent.waiting:type_name -> gridagent.v1.Waiting
 	36, // 19: gridagent.v1.GroupEvent.formed:type_name -> gridagent.v1.Formed
 	40, // 20: gridagent.v1.AllgatherRequest.turn:type_name -> gridagent.v1.Turn
-	49, // 21: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
+	53, // 21: gridagent.v1.AllgatherResponse.report:type_name -> gridagent.v1.Report
 	43, // 22: gridagent.v1.AlltoallRequest.options:type_name -> gridagent.v1.AlltoallOptions
 	40, // 23: gridagent.v1.AlltoallRequest.turn:type_name -> gridagent.v1.Turn
-	49, // 24: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
+	53, // 24: gridagent.v1.AlltoallResponse.report:type_name -> gridagent.v1.Report
 	40, // 25: gridagent.v1.BroadcastRequest.turn:type_name -> gridagent.v1.Turn
-	49, // 26: gridagent.v1.BroadcastResponse.report:type_name -> gridagent.v1.Report
+	53, // 26: gridagent.v1.BroadcastResponse.report:type_name -> gridagent.v1.Report
 	40, // 27: gridagent.v1.BarrierRequest.turn:type_name -> gridagent.v1.Turn
-	49, // 28: gridagent.v1.BarrierResponse.report:type_name -> gridagent.v1.Report
-	50, // 29: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
-	0,  // 30: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
-	7,  // 31: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
-	10, // 32: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
-	12, // 33: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
-	14, // 34: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
-	16, // 35: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
-	18, // 36: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
-	24, // 37: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
-	26, // 38: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
-	29, // 39: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
-	31, // 40: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
-	33, // 41: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
-	37, // 42: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
-	39, // 43: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
-	42, // 44: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
-	45, // 45: gridagent.v1.AgentService.Broadcast:input_type -> gridagent.v1.BroadcastRequest
-	47, // 46: gridagent.v1.AgentService.Barrier:input_type -> gridagent.v1.BarrierRequest
-	51, // 47: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
-	53, // 48: gridagent.v1.AgentService.Cancel:input_type -> gridagent.v1.CancelRequest
-	55, // 49: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
-	1,  // 50: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
-	8,  // 51: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
-	11, // 52: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
-	13, // 53: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
-	15, // 54: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
-	17, // 55: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
-	19, // 56: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
-	25, // 57: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
-	27, // 58: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
-	30, // 59: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
-	32, // 60: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
-	34, // 61: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
-	38, // 62: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
-	41, // 63: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
-	44, // 64: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
-	46, // 65: gridagent.v1.AgentService.Broadcast:output_type -> gridagent.v1.BroadcastResponse
-	48, // 66: gridagent.v1.AgentService.Barrier:output_type -> gridagent.v1.BarrierResponse
-	52, // 67: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
-	54, // 68: gridagent.v1.AgentService.Cancel:output_type -> gridagent.v1.CancelResponse
-	56, // 69: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
-	50, // [50:70] is the sub-list for method output_type
-	30, // [30:50] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	53, // 28: gridagent.v1.BarrierResponse.report:type_name -> gridagent.v1.Report
+	39, // 29: gridagent.v1.LineRequest.allgather:type_name -> gridagent.v1.AllgatherRequest
+	42, // 30: gridagent.v1.LineRequest.alltoall:type_name -> gridagent.v1.AlltoallRequest
+	45, // 31: gridagent.v1.LineRequest.broadcast:type_name -> gridagent.v1.BroadcastRequest
+	47, // 32: gridagent.v1.LineRequest.barrier:type_name -> gridagent.v1.BarrierRequest
+	50, // 33: gridagent.v1.LineRequest.cancel:type_name -> gridagent.v1.LineCancel
+	53, // 34: gridagent.v1.LineAnswer.report:type_name -> gridagent.v1.Report
+	52, // 35: gridagent.v1.LineAnswer.error:type_name -> gridagent.v1.LineError
+	61, // 36: gridagent.v1.LineError.failure:type_name -> gridagent.v1.Failure
+	54, // 37: gridagent.v1.Report.peers:type_name -> gridagent.v1.PeerTraffic
+	0,  // 38: gridagent.v1.AgentService.Status:input_type -> gridagent.v1.StatusRequest
+	7,  // 39: gridagent.v1.AgentService.Members:input_type -> gridagent.v1.MembersRequest
+	10, // 40: gridagent.v1.AgentService.Map:input_type -> gridagent.v1.MapRequest
+	12, // 41: gridagent.v1.AgentService.Pools:input_type -> gridagent.v1.PoolsRequest
+	14, // 42: gridagent.v1.AgentService.WatchPools:input_type -> gridagent.v1.WatchPoolsRequest
+	16, // 43: gridagent.v1.AgentService.MapDiff:input_type -> gridagent.v1.MapDiffRequest
+	18, // 44: gridagent.v1.AgentService.Probe:input_type -> gridagent.v1.ProbeRequest
+	24, // 45: gridagent.v1.AgentService.Leave:input_type -> gridagent.v1.LeaveRequest
+	26, // 46: gridagent.v1.AgentService.TokenCreate:input_type -> gridagent.v1.TokenCreateRequest
+	29, // 47: gridagent.v1.AgentService.TokenList:input_type -> gridagent.v1.TokenListRequest
+	31, // 48: gridagent.v1.AgentService.TokenRevoke:input_type -> gridagent.v1.TokenRevokeRequest
+	33, // 49: gridagent.v1.AgentService.Join:input_type -> gridagent.v1.JoinRequest
+	37, // 50: gridagent.v1.AgentService.Spool:input_type -> gridagent.v1.SpoolRequest
+	39, // 51: gridagent.v1.AgentService.Allgather:input_type -> gridagent.v1.AllgatherRequest
+	42, // 52: gridagent.v1.AgentService.Alltoall:input_type -> gridagent.v1.AlltoallRequest
+	45, // 53: gridagent.v1.AgentService.Broadcast:input_type -> gridagent.v1.BroadcastRequest
+	47, // 54: gridagent.v1.AgentService.Barrier:input_type -> gridagent.v1.BarrierRequest
+	55, // 55: gridagent.v1.AgentService.Fail:input_type -> gridagent.v1.FailRequest
+	57, // 56: gridagent.v1.AgentService.Cancel:input_type -> gridagent.v1.CancelRequest
+	59, // 57: gridagent.v1.AgentService.Progress:input_type -> gridagent.v1.ProgressRequest
+	1,  // 58: gridagent.v1.AgentService.Status:output_type -> gridagent.v1.StatusResponse
+	8,  // 59: gridagent.v1.AgentService.Members:output_type -> gridagent.v1.MembersResponse
+	11, // 60: gridagent.v1.AgentService.Map:output_type -> gridagent.v1.MapResponse
+	13, // 61: gridagent.v1.AgentService.Pools:output_type -> gridagent.v1.PoolsResponse
+	15, // 62: gridagent.v1.AgentService.WatchPools:output_type -> gridagent.v1.PoolsEvent
+	17, // 63: gridagent.v1.AgentService.MapDiff:output_type -> gridagent.v1.MapDiffResponse
+	19, // 64: gridagent.v1.AgentService.Probe:output_type -> gridagent.v1.ProbeEvent
+	25, // 65: gridagent.v1.AgentService.Leave:output_type -> gridagent.v1.LeaveResponse
+	27, // 66: gridagent.v1.AgentService.TokenCreate:output_type -> gridagent.v1.TokenCreateResponse
+	30, // 67: gridagent.v1.AgentService.TokenList:output_type -> gridagent.v1.TokenListResponse
+	32, // 68: gridagent.v1.AgentService.TokenRevoke:output_type -> gridagent.v1.TokenRevokeResponse
+	34, // 69: gridagent.v1.AgentService.Join:output_type -> gridagent.v1.GroupEvent
+	38, // 70: gridagent.v1.AgentService.Spool:output_type -> gridagent.v1.SpoolResponse
+	41, // 71: gridagent.v1.AgentService.Allgather:output_type -> gridagent.v1.AllgatherResponse
+	44, // 72: gridagent.v1.AgentService.Alltoall:output_type -> gridagent.v1.AlltoallResponse
+	46, // 73: gridagent.v1.AgentService.Broadcast:output_type -> gridagent.v1.BroadcastResponse
+	48, // 74: gridagent.v1.AgentService.Barrier:output_type -> gridagent.v1.BarrierResponse
+	56, // 75: gridagent.v1.AgentService.Fail:output_type -> gridagent.v1.FailResponse
+	58, // 76: gridagent.v1.AgentService.Cancel:output_type -> gridagent.v1.CancelResponse
+	60, // 77: gridagent.v1.AgentService.Progress:output_type -> gridagent.v1.ProgressResponse
+	58, // [58:78] is the sub-list for method output_type
+	38, // [38:58] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_v1_gridagent_proto_init() }
@@ -4791,13 +5148,20 @@ func file_v1_gridagent_proto_init() {
 		(*BroadcastRequest_Data)(nil),
 		(*BroadcastRequest_Spool)(nil),
 	}
+	file_v1_gridagent_proto_msgTypes[49].OneofWrappers = []any{
+		(*LineRequest_Allgather)(nil),
+		(*LineRequest_Alltoall)(nil),
+		(*LineRequest_Broadcast)(nil),
+		(*LineRequest_Barrier)(nil),
+		(*LineRequest_Cancel)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_v1_gridagent_proto_rawDesc), len(file_v1_gridagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   58,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

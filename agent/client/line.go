@@ -1,0 +1,235 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/gridagent/gridagent/agent/api/line"
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+)
+
+const (
+	// lineLimit is how long an agent may take to make a line of a connection.
+	lineLimit = 5 * time.Second
+	// lineBuffer is how much is read ahead: all of a small result.
+	lineBuffer = 16 << 10
+)
+
+// A caller is a rank's line to its agent, see package line: its operations go over it, and all else over Connect.
+type caller struct {
+	conn  *line.Conn
+	ended chan struct{} // closed when nothing is received any more
+
+	mu    sync.Mutex // guards the fields below
+	next  uint64
+	waits map[uint64]chan<- answered
+	err   error // why nothing is received any more
+}
+
+type answered struct {
+	msg  *apiv1.LineAnswer
+	data []byte
+}
+
+// errNoLine means that the agent has no lines, as those of before they were.
+var errNoLine = errors.New("the agent has no lines")
+
+// openLine has the agent make a line of a new connection.
+func (c *Client) openLine(ctx context.Context) (*caller, error) {
+	ctx, cancel := context.WithTimeout(ctx, lineLimit)
+	defer cancel()
+	nc, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	r := bufio.NewReaderSize(nc, lineBuffer)
+	req, err := http.NewRequest(http.MethodGet, "http://gridagent"+line.Path, nil)
+	if err == nil {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", line.Protocol)
+		err = req.Write(nc)
+	}
+	var resp *http.Response
+	if err == nil {
+		resp, err = http.ReadResponse(r, req)
+	}
+	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body.Close()
+		err = errNoLine
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	l := &caller{conn: line.New(nc, r, line.MaxResult), ended: make(chan struct{}), waits: make(map[uint64]chan<- answered)}
+	go l.receive()
+	return l, nil
+}
+
+// receive hands out answers until the line ends.
+func (l *caller) receive() {
+	defer close(l.ended)
+	for {
+		m := new(apiv1.LineAnswer)
+		data, err := l.conn.Receive(m)
+		l.mu.Lock()
+		if err != nil {
+			l.err = err
+			l.mu.Unlock()
+			return
+		}
+		wait := l.waits[m.Id]
+		delete(l.waits, m.Id)
+		l.mu.Unlock()
+		if wait != nil {
+			wait <- answered{m, data}
+		}
+	}
+}
+
+// close ends the line, and returns when nothing more is handed out.
+func (l *caller) close() {
+	l.conn.Close()
+	<-l.ended
+}
+
+// call asks for one operation, and returns what the agent answers. Its errors are as those of Connect.
+func (l *caller) call(ctx context.Context, req *apiv1.LineRequest, data []byte) (*response, error) {
+	answer := make(chan answered, 1)
+	l.mu.Lock()
+	l.next++
+	id := l.next
+	l.waits[id] = answer
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		delete(l.waits, id)
+		l.mu.Unlock()
+	}()
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
+	req.Id = id
+	if err := l.conn.Send(req, data); err != nil {
+		return nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	var a answered
+	select {
+	case a = <-answer:
+	case <-l.ended:
+		select {
+		case a = <-answer: // it was the last
+		default:
+			return nil, connect.NewError(connect.CodeUnavailable, l.err)
+		}
+	case <-ctx.Done():
+		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+		_ = l.conn.Send(&apiv1.LineRequest{Id: id, Call: &apiv1.LineRequest_Cancel{Cancel: &apiv1.LineCancel{Deadline: late}}}, nil)
+		return nil, ended(ctx)
+	}
+	m := a.msg
+	if e := m.Error; e != nil {
+		return nil, wireError(e)
+	}
+	return &response{a.data, m.Spool, m.Sizes, m.Report}, nil
+}
+
+// ended is how a call ends with its context.
+func ended(ctx context.Context) error {
+	code := connect.CodeCanceled
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		code = connect.CodeDeadlineExceeded
+	}
+	return connect.NewError(code, ctx.Err())
+}
+
+// wireError is the error that Connect would have made of e.
+func wireError(e *apiv1.LineError) error {
+	err := connect.NewWireError(connect.Code(e.Code), errors.New(e.Message))
+	if e.Failure != nil {
+		if d, detailErr := connect.NewErrorDetail(e.Failure); detailErr == nil {
+			err.AddDetail(d)
+		}
+	}
+	return err
+}
+
+// call asks the agent for one operation: over the rank's line, or over Connect if the agent has none.
+func (r *Rank) call(ctx context.Context, req *apiv1.LineRequest, in payload) (*response, error) {
+	if l := r.line(); l != nil {
+		return l.call(ctx, req, in.data)
+	}
+	switch c := req.Call.(type) {
+	case *apiv1.LineRequest_Allgather:
+		if m := c.Allgather; in.spool == "" {
+			m.Input = &apiv1.AllgatherRequest_Data{Data: in.data}
+		}
+		resp, err := r.c.api.Allgather(ctx, connect.NewRequest(c.Allgather))
+		if err != nil {
+			return nil, err
+		}
+		return &response{resp.Msg.Data, resp.Msg.Spool, resp.Msg.Sizes, resp.Msg.Report}, nil
+	case *apiv1.LineRequest_Alltoall:
+		if m := c.Alltoall; in.spool == "" {
+			m.Input = &apiv1.AlltoallRequest_Data{Data: in.data}
+		}
+		resp, err := r.c.api.Alltoall(ctx, connect.NewRequest(c.Alltoall))
+		if err != nil {
+			return nil, err
+		}
+		return &response{resp.Msg.Data, resp.Msg.Spool, resp.Msg.Sizes, resp.Msg.Report}, nil
+	case *apiv1.LineRequest_Broadcast:
+		if m := c.Broadcast; in.spool == "" {
+			m.Input = &apiv1.BroadcastRequest_Data{Data: in.data}
+		}
+		resp, err := r.c.api.Broadcast(ctx, connect.NewRequest(c.Broadcast))
+		if err != nil {
+			return nil, err
+		}
+		sizes := make([]uint64, len(r.hosts))
+		sizes[c.Broadcast.Root] = resp.Msg.Size
+		return &response{resp.Msg.Data, resp.Msg.Spool, sizes, resp.Msg.Report}, nil
+	case *apiv1.LineRequest_Barrier:
+		resp, err := r.c.api.Barrier(ctx, connect.NewRequest(c.Barrier))
+		if err != nil {
+			return nil, err
+		}
+		return &response{report: resp.Msg.Report}, nil
+	}
+	panic(fmt.Sprintf("no collective %T", req.Call))
+}
+
+// lines is a rank's line, which is opened for its first operation.
+type lines struct {
+	once sync.Once
+	l    *caller // nil: there is none
+}
+
+// line returns the rank's line, nil where there is none: then Connect says what is the matter.
+func (r *Rank) line() *caller {
+	r.lines.once.Do(func() {
+		if l, err := r.c.openLine(context.Background()); err == nil {
+			r.lines.l = l
+		}
+	})
+	return r.lines.l
+}
+
+// closeLine ends the rank's line, if there is one. There is none from then on.
+func (r *Rank) closeLine() {
+	r.lines.once.Do(func() {})
+	if r.lines.l != nil {
+		r.lines.l.close()
+	}
+}

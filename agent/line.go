@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gridagent/gridagent/agent/api/line"
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
+	"github.com/gridagent/gridagent/agent/group"
+)
+
+const (
+	// maxAsked bounds the operations of one line that are under way or wait for their turn. One that asks for more is ended.
+	maxAsked = 4096
+	// spare is how many workers stay for the next requests when theirs are done.
+	spare = 2
+	// lastAnswers is how long a client may take to read what it is told when the agent stops.
+	lastAnswers = time.Second
+)
+
+// A lineServer carries out the operations that a client asks for over one line.
+//
+// Whoever has read a request carries it out itself, and the next goroutine reads on: so from the moment in which the kernel says that something
+// has come, until the operation waits for others, one goroutine runs.
+type lineServer struct {
+	s      *service
+	conn   *line.Conn
+	ctx    context.Context // ends with the line
+	cancel context.CancelCauseFunc
+
+	workers sync.WaitGroup
+	waiting atomic.Int32 // workers that are to read
+
+	reading sync.Mutex // held while a request is read
+
+	mu    sync.Mutex // guards under
+	under map[uint64]context.CancelCauseFunc
+}
+
+// line makes a line of the connection of r, and serves it until the client ends it or the agent stops.
+func (s *service) line(w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), line.Protocol) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", line.Protocol)
+		http.Error(w, "ask for an upgrade to "+line.Protocol, http.StatusUpgradeRequired)
+		return
+	}
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "a line needs HTTP/1.1: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return
+	}
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+line.Protocol+"\r\n\r\n"); err != nil {
+		return
+	}
+	l := &lineServer{s: s, conn: line.New(c, rw.Reader, line.MaxInput), under: make(map[uint64]context.CancelCauseFunc)}
+	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
+	defer l.cancel(nil)
+	// Operations end with the agent, and their ends are still told.
+	defer context.AfterFunc(s.ctx, func() {
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+		_ = c.SetWriteDeadline(time.Now().Add(lastAnswers))
+	})()
+	l.work()
+	l.workers.Wait()
+}
+
+// work carries out requests until nothing more can be read.
+func (l *lineServer) work() {
+	for {
+		l.waiting.Add(1)
+		l.reading.Lock()
+		l.waiting.Add(-1)
+		ctx, req, payload, err := l.read()
+		l.reading.Unlock()
+		if err != nil {
+			l.end(err)
+			return
+		}
+		if ctx == nil {
+			continue
+		}
+		if l.waiting.Load() == 0 {
+			l.workers.Go(l.work)
+		}
+		l.carryOut(ctx, req, payload)
+		if l.waiting.Load() > spare {
+			return
+		}
+	}
+}
+
+// read reads a request. With no error and no context it was one that nothing is to be done for. It needs reading.
+func (l *lineServer) read() (context.Context, *apiv1.LineRequest, []byte, error) {
+	if err := context.Cause(l.ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	req := new(apiv1.LineRequest)
+	payload, err := l.conn.Receive(req)
+	if err != nil {
+		l.cancel(errHungUp)
+		return nil, nil, nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stop := l.under[req.Id]
+	if c := req.GetCancel(); c != nil {
+		switch {
+		case stop == nil: // it is over
+		case c.Deadline:
+			stop(errDeadline)
+		default:
+			stop(errHungUp)
+		}
+		return nil, nil, nil, nil
+	}
+	switch {
+	case stop != nil:
+		err = fmt.Errorf("two operations %d at once", req.Id)
+	case len(l.under) >= maxAsked:
+		err = fmt.Errorf("more than %d operations at once", maxAsked)
+	}
+	if err != nil {
+		l.cancel(err)
+		return nil, nil, nil, err
+	}
+	ctx, stop := context.WithCancelCause(l.ctx)
+	l.under[req.Id] = stop
+	return ctx, req, payload, nil
+}
+
+// end notes why nothing more can be read, where the client is to blame.
+func (l *lineServer) end(err error) {
+	if l.s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHungUp) || errors.Is(err, net.ErrClosed) {
+		return
+	}
+	l.s.a.log.Warn("line of a local client ended", "err", err)
+}
+
+func (l *lineServer) carryOut(ctx context.Context, req *apiv1.LineRequest, payload []byte) {
+	defer func() {
+		l.mu.Lock()
+		stop := l.under[req.Id]
+		delete(l.under, req.Id)
+		l.mu.Unlock()
+		stop(nil)
+	}()
+	c := lineCall(req, payload)
+	var err error
+	if c == nil {
+		err = connect.NewError(connect.CodeUnimplemented, errors.New("no such operation"))
+	} else {
+		err = l.s.carryOut(ctx, c, func(res *group.Result) error {
+			a, err := reply(res, c)
+			if err != nil {
+				return err
+			}
+			// Where the client does not hear of it, it is gone.
+			_ = l.conn.Send(&apiv1.LineAnswer{Id: req.Id, Spool: a.spool, Sizes: a.sizes, Report: a.report}, a.data)
+			return nil
+		})
+	}
+	if err != nil {
+		_ = l.conn.Send(&apiv1.LineAnswer{Id: req.Id, Error: lineError(err)}, nil)
+	}
+}
+
+// lineCall returns what req asks for, nil where this agent does not know it.
+func lineCall(req *apiv1.LineRequest, payload []byte) *call {
+	var c *call
+	switch m := req.Call.(type) {
+	case *apiv1.LineRequest_Allgather:
+		c = allgatherCall(m.Allgather)
+	case *apiv1.LineRequest_Alltoall:
+		c = alltoallCall(m.Alltoall)
+	case *apiv1.LineRequest_Broadcast:
+		c = broadcastCall(m.Broadcast)
+	case *apiv1.LineRequest_Barrier:
+		c = barrierCall(m.Barrier)
+	default:
+		return nil
+	}
+	c.data = payload
+	return c
+}
+
+// lineError is err as a client hears it, as Connect would tell it.
+func lineError(err error) *apiv1.LineError {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		ce = connect.NewError(connect.CodeUnknown, err)
+	}
+	e := &apiv1.LineError{Code: uint32(ce.Code()), Message: ce.Message()}
+	for _, d := range ce.Details() {
+		if v, valueErr := d.Value(); valueErr == nil {
+			e.Failure, _ = proto.Message(v).(*apiv1.Failure)
+		}
+	}
+	return e
+}
