@@ -9,6 +9,7 @@ import (
 	"github.com/gridagent/gridagent/agent"
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/internal/beat"
+	"github.com/gridagent/gridagent/internal/heapfloor"
 	"github.com/gridagent/gridagent/internal/processors"
 )
 
@@ -20,6 +21,9 @@ type agentSettings struct {
 	run      *runFlags
 	log      *slog.Logger
 }
+
+// heapFloor is how much memory an agent may have as garbage, in bytes, however little is live.
+const heapFloor = 8 << 20
 
 // runAgent runs the agent until ctx ends or it is told to leave. Both are a good end.
 func (a *app) runAgent(ctx context.Context, s agentSettings) error {
@@ -53,5 +57,6 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	governor.Go(func() { processors.Govern(ctx, beat.Of(s.identity.Settings.Host), s.log) })
+	defer heapfloor.Hold(heapFloor)()
 	return daemon.Run(ctx)
 }
