@@ -156,10 +156,7 @@ func (x *run) execute(caller context.Context) error {
 	stop := context.AfterFunc(x.ctx, x.wake)
 	defer stop()
 	x.mu.Lock()
-	if x.left == 0 {
-		close(x.done)
-	}
-	if x.doubt.unsure = x.data.Sure != nil; x.doubt.unsure {
+	if x.doubt.unsure {
 		x.writers.Go(x.settleDoubt)
 	}
 	for _, p := range x.peers {

@@ -37,6 +37,11 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 	x.addRecvs()
 	x.addSends()
 	x.toLand = len(x.recvs) + len(x.sends)
+	// Here, as streams are served from begin on: all may have come before execute goes on.
+	x.doubt.unsure = data.Sure != nil
+	if x.left == 0 {
+		close(x.done)
+	}
 	return x, nil
 }
 
