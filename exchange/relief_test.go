@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -217,6 +218,67 @@ func TestReliefDelivers(t *testing.T) {
 	if helped < 10 || broken.Load() < 10 {
 		t.Errorf("something was given in %d of 30 worlds, %d streams broke: the test tests little", helped, broken.Load())
 	}
+}
+
+// TestLeafHelps: a host that has nothing to send by the plan, and delivers for another, looks after the lanes that it does that over like any
+// other: they count as active no longer than they are.
+func TestLeafHelps(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newPlanner(plan.Allgather, 3)
+		b.add(0, 1, plan.Block{Origin: 0, Dest: plan.All})
+		b.add(0, 2, plan.Block{Origin: 0, Dest: plan.All})
+		b.p.Sizes = []int64{60000, 0, 0}
+		var samples []Sample // of host 1
+		g := newFakeGrid(t, b.p.Hosts, func(c *Config) {
+			c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+			c.Observe = func(s Sample) {
+				if c.Self == "host1" {
+					samples = append(samples, s)
+				}
+			}
+		})
+		g.stream = func(from, to string, s *fakeStream) {
+			d := 20 * time.Millisecond // or host 1 would be through, and help nobody
+			if from+to == "host0host2" {
+				d = 500 * time.Millisecond
+			}
+			s.pause = func() { time.Sleep(d) }
+		}
+		j := newJob(t, rand.New(rand.NewPCG(1, 111)), b.p, 500)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(time.Second)
+			e := g.engines["host0"]
+			e.mu.Lock()
+			x := e.runs[j.parts[0].ID]
+			e.mu.Unlock()
+			x.mu.Lock()
+			w := &route{site: "host2", host: 2, peers: []*peer{x.peers["host2"]}}
+			x.mu.Unlock()
+			if x.give(w, []int{1}, 40000, false, 0) == 0 {
+				t.Error("host 1 has taken nothing: the test tests nothing")
+			}
+		})
+		_, errs := g.run(t.Context(), j)
+		wg.Wait()
+		for h, err := range errs {
+			if err == nil {
+				err = j.check(h)
+			}
+			if err != nil {
+				t.Errorf("host %d: %v", h, err)
+			}
+		}
+		g.accepts.Wait()
+		for host, e := range g.engines {
+			if n := len(e.flows.sites); n > 0 {
+				t.Errorf("%s: lanes to %d sites count as active after all has ended", host, n)
+			}
+		}
+		if len(samples) == 0 {
+			t.Error("nothing is told of what host 1 has sent")
+		}
+	})
 }
 
 // TestReclaim: what another host has taken and does not deliver is asked about when it is due, and sent after all.

@@ -158,6 +158,7 @@ func (x *run) reopen(host int) *peer {
 	p.open++ // or there would be nothing to staff for
 	x.staff(p, x.lanesTo(p))
 	p.open--
+	x.lookAfter() // a host that has nothing to send by the plan had no lanes
 	return p
 }
 

@@ -27,10 +27,13 @@ type run struct {
 	landed chan struct{} // closed when this host has its result, see land
 
 	writers sync.WaitGroup // goroutines of Run
+	tender  sync.WaitGroup // who looks after the lanes, see tend
+	stopped chan struct{}  // closed when the writers have ended
 	readers sync.WaitGroup // streams served by callers of Accept; added to under mu while !ended
 
 	mu      sync.Mutex // guards everything below, and all that it points to; never held over I/O
 	ended   bool       // no further stream is served
+	tending bool       // somebody looks after the lanes
 	left    int        // receives, sends and outgoing tokens that are not complete
 	toLand  int        // receives that are not complete, and sends of which something is to be written
 	blocks  []*block   // as part.Blocks
@@ -166,10 +169,8 @@ func (x *run) execute(caller context.Context) error {
 		}
 		x.staff(p, x.lanesTo(p))
 	}
-	ended := make(chan struct{})
-	var tender sync.WaitGroup
 	if x.tended() {
-		tender.Go(func() { x.tend(ended) })
+		x.lookAfter()
 	}
 	x.mu.Unlock()
 
@@ -208,8 +209,8 @@ func (x *run) execute(caller context.Context) error {
 	x.mu.Unlock()
 	x.cancel(nil)
 	x.writers.Wait()
-	close(ended)
-	tender.Wait()
+	close(x.stopped)
+	x.tender.Wait()
 	x.readers.Wait()
 	x.mu.Lock()
 	x.eachPeer(func(p *peer) { // all has ended: nobody adds a peer

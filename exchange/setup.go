@@ -20,6 +20,7 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 		eng: e, part: part, data: data, start: time.Now(), began: time.Since(e.made),
 		done:    make(chan struct{}),
 		landed:  make(chan struct{}),
+		stopped: make(chan struct{}),
 		number:  make(map[int]*block, len(part.Blocks)),
 		peers:   make(map[string]*peer),
 		waiting: make(map[milestone][]*send),

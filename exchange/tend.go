@@ -6,7 +6,7 @@ import "time"
 // Meters look every lookEvery, a multiple of it.
 const tendEvery = 25 * time.Millisecond
 
-// tended reports whether the run needs somebody who looks after its lanes. It needs x.mu.
+// tended reports whether the run needs somebody who looks after its lanes from the start. It needs x.mu.
 func (x *run) tended() bool {
 	if len(x.meters) > 0 {
 		return true
@@ -17,6 +17,14 @@ func (x *run) tended() bool {
 		}
 	}
 	return false
+}
+
+// lookAfter has somebody look after the lanes, if nobody does. It needs x.mu, and x.ended not to be set.
+func (x *run) lookAfter() {
+	if !x.tending {
+		x.tending = true
+		x.tender.Go(func() { x.tend(x.stopped) })
+	}
 }
 
 // tollEvery is how often [Config.Lost] is told.
