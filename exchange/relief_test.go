@@ -220,6 +220,77 @@ func TestReliefDelivers(t *testing.T) {
 	}
 }
 
+// TestAsideBreaks: two hosts send each other a part of what they have by way of a third one, over streams that break with answers on their way. What has
+// arrived then counts as any other: both end.
+func TestAsideBreaks(t *testing.T) {
+	var broken atomic.Int64
+	for seed := range uint64(30) {
+		inBubble(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 98))
+			b := newPlanner(plan.Alltoall, 3)
+			b.add(0, 1, plan.Block{Origin: 0, Dest: 1})
+			b.add(1, 0, plan.Block{Origin: 1, Dest: 0})
+			b.p.Matrix = [][]int64{{0, 30000, 0}, {30000, 0, 0}, {0, 0, 0}}
+			g := newFakeGrid(t, b.p.Hosts, func(c *Config) {
+				c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
+			})
+			g.stream = func(from, to string, s *fakeStream) {
+				if from == "host2" {
+					return // it passes on what comes
+				}
+				d := 200 * time.Millisecond
+				left := -1
+				if to == "host2" {
+					d = 10 * time.Millisecond
+					s.lag = func() { time.Sleep(50 * time.Millisecond) }
+					left = 5 + rng.IntN(60)
+				}
+				s.pause = func() {
+					time.Sleep(d)
+					if left--; left == 0 {
+						broken.Add(1)
+						s.Abort()
+					}
+				}
+			}
+			j := newJob(t, rng, b.p, 500)
+			var wg sync.WaitGroup
+			for h := range 2 {
+				wg.Go(func() {
+					time.Sleep(time.Second)
+					e := g.engines[b.p.Hosts[h]]
+					e.mu.Lock()
+					x := e.runs[j.parts[h].ID]
+					e.mu.Unlock()
+					x.mu.Lock()
+					to := b.p.Hosts[1-h]
+					w := &route{site: to, host: 1 - h, peers: []*peer{x.peers[to]}}
+					x.mu.Unlock()
+					if x.divert(w, []string{"host2"}, 20000) == 0 {
+						t.Error("nothing goes by way of host 2: the test tests nothing")
+					}
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			_, errs := g.run(ctx, j)
+			wg.Wait()
+			for h, err := range errs {
+				if err == nil {
+					err = j.check(h)
+				}
+				if err != nil {
+					t.Errorf("seed %d: host %d: %v", seed, h, err)
+				}
+			}
+			g.accepts.Wait()
+		})
+	}
+	if broken.Load() < 10 {
+		t.Errorf("%d streams broke: the test tests little", broken.Load())
+	}
+}
+
 // TestLeafHelps: a host that has nothing to send by the plan, and delivers for another, looks after the lanes that it does that over like any
 // other: they count as active no longer than they are.
 func TestLeafHelps(t *testing.T) {

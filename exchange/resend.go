@@ -19,9 +19,16 @@ func (x *run) had(p *peer, f *frame) error {
 		return nil
 	}
 	for i := f.index; i < f.index+f.n; i++ {
-		if sb.by[i] == byLost {
+		switch {
+		case sb.by[i] != byLost:
+		case sb.s.extra:
+			sb.landed(i)
+		default:
 			sb.by[i] = byHad
 		}
+	}
+	if sb.s.extra {
+		x.through(p)
 	}
 	return nil
 }
