@@ -173,7 +173,10 @@ func (c crowd) short(p Path) bool {
 
 // opened notes that s is lane n to p, by way of another host unless by is empty.
 func (x *run) opened(p *peer, n int, s Stream, by string, m *meter) *outLane {
-	path := p.path.over(s) // asks the connection: not under the lock
+	x.mu.Lock()
+	path := p.path // which others look at, and learn of, meanwhile
+	x.mu.Unlock()
+	path = path.over(s) // asks the connection: not under the lock
 	var lost uint64
 	if m, ok := s.(measured); ok && n == 0 {
 		lost = m.Stats().PacketsLost

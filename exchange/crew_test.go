@@ -3,8 +3,11 @@ package exchange
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/quic-go/quic-go"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -50,5 +53,39 @@ func TestSharing(t *testing.T) {
 		if got := x.sharing(p); got != c.want {
 			t.Errorf("%s: %d pairs, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// A countedStream is a fake stream whose connection counts.
+type countedStream struct {
+	*fakeStream
+	stats quic.ConnectionStats
+}
+
+func (s countedStream) Stats() quic.ConnectionStats { return s.stats }
+
+// TestOpenedBesideLook: lanes open while others find out how much their path loses. It is the race detector's.
+func TestOpenedBesideLook(t *testing.T) {
+	x := loneRun(t)
+	defer x.cancel(nil)
+	p := x.peers["host1"]
+	stream := func() Stream {
+		s, _ := fakePair(1)
+		return countedStream{s, quic.ConnectionStats{MinRTT: time.Millisecond, PacketsSent: 1000, PacketsLost: 10}}
+	}
+	x.opened(p, 1, stream(), "", nil)
+	x.mu.Lock()
+	p.win = x.tapOf(p, Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1}, "")
+	x.mu.Unlock()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		p.look()
+	})
+	wg.Go(func() { x.opened(p, 2, stream(), "", nil) })
+	wg.Wait()
+	if p.path.Loss != 0.01 {
+		t.Errorf("a look found that the path loses %v", p.path.Loss)
 	}
 }
