@@ -78,7 +78,7 @@ const (
 )
 
 const (
-	maxNumber = 1 << 40 // largest varint that any field may hold
+	maxNumber = 1 << 40 // largest varint that any field may hold, but for the bytes of got: of one stream, they may be all of a part
 	maxReason = 512     // bytes
 	maxLane   = 63
 	newsLane  = maxLane + 1                 // in the header of a stream that carries no chunks: any number of them at a time
@@ -150,7 +150,10 @@ func newFrameReader(r io.Reader) frameReader {
 }
 
 // uvarint reads a number of at most maxNumber.
-func (r frameReader) uvarint() (int, error) {
+func (r frameReader) uvarint() (int, error) { return r.upTo(maxNumber) }
+
+// upTo reads a number of at most most, which is maxBytes at most.
+func (r frameReader) upTo(most uint64) (int, error) {
 	var v uint64
 	for shift := 0; ; shift += 7 {
 		b, err := r.br.ReadByte()
@@ -158,8 +161,8 @@ func (r frameReader) uvarint() (int, error) {
 			return 0, noEOF(err)
 		}
 		v |= uint64(b&0x7f) << shift
-		if v > maxNumber || shift > 35 && b >= 0x80 {
-			return 0, fmt.Errorf("%w: number over %d", errMalformed, uint64(maxNumber))
+		if v > most || shift > 49 && b >= 0x80 { // seven bits more fit v
+			return 0, fmt.Errorf("%w: number over %d", errMalformed, most)
 		}
 		if b < 0x80 {
 			return int(v), nil
@@ -265,7 +268,7 @@ func (r frameReader) next(f *frame) error {
 		f.number, err = r.uvarint()
 		return err
 	case frameGot:
-		if f.number, err = r.uvarint(); err != nil {
+		if f.number, err = r.upTo(maxBytes); err != nil {
 			return err
 		}
 		f.index, err = r.uvarint()

@@ -19,6 +19,7 @@ func TestFrames(t *testing.T) {
 		{kind: frameAsk},
 		{kind: frameTell},
 		{kind: frameGot, number: 1 << 20, index: 1 << 30}, {kind: frameTell, number: 3600},
+		{kind: frameGot, number: 3 << 40, index: maxNumber}, {kind: frameGot, number: maxBytes, index: 1},
 		{kind: frameDone, number: 7},
 		{kind: frameSeen, number: 8},
 		{kind: frameHave, number: 0, index: 3, n: 9},
@@ -62,6 +63,9 @@ func TestBadFrames(t *testing.T) {
 		"kind":        "\x77",
 		"number":      "\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"over limit":  "\x03\x81\x80\x80\x80\x80\x20",
+		"clock":       "\x16\x00\x81\x80\x80\x80\x80\x20",
+		"over bytes":  "\x16\x81\x80\x80\x80\x80\x80\x80\x02\x00",
+		"more bytes":  "\x16\x80\x80\x80\x80\x80\x80\x80\x80\x01\x00",
 		"long reason": "\x05\x81\x04" + strings.Repeat("x", 513),
 	} {
 		err := newFrameReader(strings.NewReader(wire)).next(new(frame))
