@@ -17,9 +17,13 @@ const (
 	// read the last frame and to stop sending.
 	farewellTimeout = 5 * time.Second
 	// keptOutcomes is how many ended exchanges are remembered, so that a peer whose
-	// stream broke after the end can still be told how it ended. 1024 are 64 KiB or
-	// so, and hours of exchanges against seconds of retries.
+	// stream broke after the end can still be told how it ended. 1024 are 100 KiB or so.
 	keptOutcomes = 1024
+	// keptFor is how long more than that are remembered, up to mostOutcomes: a peer may take a minute to notice
+	// that its stream has broken, and hosts of many groups end a hundred exchanges in a second. One
+	// that is not told comes back for ever.
+	keptFor      = 5 * time.Minute
+	mostOutcomes = 16 * keptOutcomes
 )
 
 // A Config is what an [Engine] needs.
@@ -77,8 +81,7 @@ type Engine struct {
 	broken   map[string]breach // hosts that could not be reached, and when that was found
 	transit  int64             // bytes reserved by runs
 	outcomes map[ID]outcome
-	order    []ID // of outcomes, a ring once it is full
-	oldest   int  // in order
+	order    []ending // of outcomes, oldest first
 	relief   Relief
 
 	made     time.Time // clocks in answers count from then on
@@ -98,6 +101,12 @@ type expectation struct {
 
 // An outcome is how a part ended here: well if failure is empty.
 type outcome struct{ failure string }
+
+// An ending is when the part of an exchange ended here.
+type ending struct {
+	id ID
+	at time.Time
+}
 
 // New returns an engine.
 func New(cfg Config) (*Engine, error) {
@@ -196,16 +205,15 @@ func (e *Engine) retire(x *run, o outcome) {
 	e.remember(id, o)
 }
 
-// remember keeps how an exchange ended, among the last keptOutcomes. It needs e.mu.
+// remember keeps how an exchange ended, and forgets those that are too old or too many. It needs e.mu.
 func (e *Engine) remember(id ID, o outcome) {
+	now := time.Now()
 	e.outcomes[id] = o
-	if len(e.order) < keptOutcomes {
-		e.order = append(e.order, id)
-		return
+	e.order = append(e.order, ending{id, now})
+	for n := len(e.order); n > mostOutcomes || n > keptOutcomes && now.Sub(e.order[0].at) > keptFor; n-- {
+		delete(e.outcomes, e.order[0].id)
+		e.order = e.order[1:]
 	}
-	delete(e.outcomes, e.order[e.oldest])
-	e.order[e.oldest] = id
-	e.oldest = (e.oldest + 1) % keptOutcomes
 }
 
 // Accept serves a data stream that the host called from has opened, until it ends.

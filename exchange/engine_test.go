@@ -2,7 +2,9 @@ package exchange
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -350,5 +352,65 @@ func TestLateStart(t *testing.T) {
 			}
 		}
 		g.accepts.Wait()
+	})
+}
+
+// TestOutcomesAreKept: who comes back to an exchange minutes after its end is told how it ended, however many have ended since then, up to a bound; an idle host keeps some for
+// longer.
+func TestOutcomesAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newFakeGrid(t, hostNames(2), nil)
+		e := g.engines["host1"]
+		n := 0
+		end := func() (id ID) {
+			n++
+			binary.LittleEndian.PutUint32(id[:], uint32(n))
+			e.Refuse(id, fmt.Sprintf("end %d", n))
+			return id
+		}
+		knows := func(id ID) bool {
+			s, err := g.open(t.Context(), "host0", "host1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Write(header{id: id}.appendTo(nil))
+			s.SetReadDeadline(time.Now().Add(time.Second))
+			r := newFrameReader(s)
+			var f frame
+			err = r.next(&f)
+			s.Abort()
+			time.Sleep(time.Minute) // what waits for an exchange gives up
+			g.accepts.Wait()
+			return err == nil && f.kind == frameFail
+		}
+		first := end()
+		for range 10 * keptOutcomes {
+			end()
+		}
+		time.Sleep(2 * time.Minute)
+		if !knows(first) {
+			t.Error("forgotten after two minutes")
+		}
+		time.Sleep(keptFor)
+		var last ID
+		for range keptOutcomes {
+			last = end()
+		}
+		if knows(first) {
+			t.Errorf("not forgotten after %v, and %d others", keptFor, 11*keptOutcomes)
+		}
+		if len(e.outcomes) != keptOutcomes || len(e.order) != keptOutcomes {
+			t.Errorf("%d are kept, in an order of %d, want %d", len(e.outcomes), len(e.order), keptOutcomes)
+		}
+		time.Sleep(10 * keptFor)
+		if end(); !knows(last) {
+			t.Error("an idle host has forgotten one of the last")
+		}
+		for range 2 * mostOutcomes {
+			end()
+		}
+		if len(e.outcomes) != mostOutcomes || len(e.order) != mostOutcomes || knows(last) {
+			t.Errorf("%d are kept, in an order of %d, want %d", len(e.outcomes), len(e.order), mostOutcomes)
+		}
 	})
 }
