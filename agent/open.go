@@ -246,6 +246,7 @@ func (a *Agent) openGroups() error {
 		Refuse: func(id group.ID, seq uint64) {
 			a.engine.Refuse(exchangeID(id, seq), "it has begun anew")
 		},
+		Known:   func(id group.ID, seq uint64) bool { return a.engine.Known(exchangeID(id, seq)) },
 		Alloc:   a.spool.alloc,
 		Tree:    a.tree,
 		Latency: a.latencyFrom,

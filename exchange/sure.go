@@ -163,3 +163,11 @@ func (e *Engine) Refuse(id ID, reason string) {
 		delete(e.expected, id)
 	}
 }
+
+// Known reports whether a part of the exchange runs here, has run, or was refused, as far as that is remembered: Run would say [ErrRunning].
+func (e *Engine) Known(id ID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x, o := e.lookup(id)
+	return x != nil || o != nil
+}

@@ -136,6 +136,9 @@ func TestRefuse(t *testing.T) {
 		j := newJob(t, rand.New(rand.NewPCG(1, 96)), p, 0)
 		go func() {
 			time.Sleep(time.Second)
+			if g.engines[p.Hosts[1]].Known(j.parts[1].ID) {
+				t.Error("an exchange that streams wait for has not begun, and is known")
+			}
 			g.engines[p.Hosts[1]].Refuse(j.parts[1].ID, "it has begun anew")
 		}()
 		begun := time.Now()
@@ -146,6 +149,11 @@ func TestRefuse(t *testing.T) {
 		}
 		if _, err := g.engines[p.Hosts[1]].Run(context.Background(), j.parts[1], j.data[1]); !errors.Is(err, ErrRunning) {
 			t.Errorf("what was refused runs: %v", err)
+		}
+		for h, e := range g.engines { // one has failed
+			if !e.Known(j.parts[0].ID) || e.Known(ID{9}) {
+				t.Errorf("%s does not know the exchange, or one that was never begun", h)
+			}
 		}
 		g.accepts.Wait()
 	})

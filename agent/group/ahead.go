@@ -22,7 +22,8 @@ type early struct {
 func (e *early) stalls() bool { return e != nil && time.Since(e.since) > stallTime }
 
 // earlySeq is what operation seq is called on the lanes if it begins before the coordinator's word, by the plan number: it may have to begin once
-// more after it, and what others have begun by another plan is another exchange. A name comes again after 65,536 operations.
+// more after it, and what others have begun by another plan is another exchange. A name comes again after 65,536 operations, barriers included, and a host
+// that still knows it does not begin by it.
 func earlySeq(seq, number uint64) uint64 { return 1<<63 | number<<16 | seq&0xffff }
 
 // errVain ends what was begun in vain.
@@ -65,7 +66,11 @@ func (m *member) foreseeLocked(o *op) *early {
 	if !ok || k.from != m.roster[0] {
 		return nil
 	}
-	part, err := m.g.cfg.Restamp(k.start.Part, m.id, earlySeq(o.seq, k.number))
+	name := earlySeq(o.seq, k.number)
+	if m.g.cfg.Known != nil && m.g.cfg.Known(m.id, name) {
+		return nil
+	}
+	part, err := m.g.cfg.Restamp(k.start.Part, m.id, name)
 	if err != nil {
 		return nil
 	}

@@ -39,6 +39,7 @@ type fabric struct {
 	begun    map[string]int                               // hosts that have begun each part
 	fail     func(x Exchange) error                       // of a run; nil: none does
 	refused  int                                          // attempts that hosts turned away
+	knows    func(host string, seq uint64) bool           // what was begun at a host before; nil: nothing
 	ponders  time.Duration                                // how long the planner takes
 	foreseen int                                          // exchanges that ended well and had begun before the coordinator's word
 	hears    func() uint64                                // what counts packets from any host; nil: nothing does
@@ -147,6 +148,11 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				f.refused++
+			},
+			Known: func(_ ID, seq uint64) bool {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return f.knows != nil && f.knows(name, seq)
 			},
 			Stands: func(Request) bool {
 				f.mu.Lock()

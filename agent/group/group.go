@@ -122,6 +122,9 @@ type Config struct {
 	// part that will not run here. Nil: no host begins before the coordinator's word, see standing.go.
 	Restamp func(part []byte, id ID, seq uint64) ([]byte, error)
 	Refuse  func(id ID, seq uint64)
+	// Known reports whether a part of operation seq of a group has run here or was turned away, so that Run would fail. It must not
+	// block. Nil: none has.
+	Known func(id ID, seq uint64) bool
 	// Stands reports whether Plan would give a plan of before. Nil: that is found out when it is asked for.
 	Stands func(r Request) bool
 	// Alloc makes room for a result of operation seq of a group, or for what is sent.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -346,6 +347,40 @@ func TestErrorWhileUnsure(t *testing.T) {
 				if err == nil || err.Error() != errs[0].Error() {
 					t.Errorf("rank %d: %v, rank 0: %v; want one failure", rank, err, errs[0])
 				}
+			}
+		})
+	}
+}
+
+// TestNameComesAgain: an operation whose name on the lanes was another's that a host still remembers is planned as ever, and the next begins at
+// once again.
+func TestNameComesAgain(t *testing.T) {
+	for _, who := range []string{"abc", "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			early := func(seq uint64) bool { return seq>>63 == 1 && seq&0xffff == 2 }
+			errs, f := repeat(t, four, func(f *repeater, r *Rank, rank int) error {
+				f.mu.Lock()
+				f.knows = func(host string, seq uint64) bool { return early(seq) && strings.Contains(who, host) }
+				f.fail = func(x Exchange) error {
+					if early(binary.BigEndian.Uint64(x.Part[16:24])) {
+						return errors.New("it has already been started here")
+					}
+					return nil
+				}
+				f.mu.Unlock()
+				for op := range 6 {
+					if err := f.gather(r, op, rank, usual); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			none(t, errs)
+			if n := f.beginnings(2); n != 3-len(who) {
+				t.Errorf("%d hosts have begun by a name that %d know, want %d", n, len(who), 3-len(who))
+			}
+			if f.foreseen != 4 {
+				t.Errorf("%d operations ended as they had begun, want all but the first and the third", f.foreseen)
 			}
 		})
 	}
