@@ -228,15 +228,29 @@ func (p *peer) rests(l *outLane) bool {
 	return !p.short && !p.pacer.idle(time.Now()) && !p.allOut()
 }
 
-// spares reports whether l leaves the data to other lanes. It needs run.mu.
+// spares reports whether l leaves the data to other lanes, of which one at least is answered. It needs run.mu.
 func (p *peer) spares(l *outLane) bool {
 	if l.n > 0 || p.lanes == 1 {
 		return false
 	}
+	now := time.Now()
 	for _, o := range p.outs {
-		if o.n > 0 && !o.broken {
+		if o.n > 0 && !o.broken && !o.mute(now, p.patience()) {
 			return true
 		}
 	}
 	return false
+}
+
+// leastMute is how long a lane is not answered at least before lane 0 takes over, and mutePatience the same in patiences. A receiver answers a long chunk
+// every tellEvery.
+const (
+	leastMute    = 500 * time.Millisecond
+	mutePatience = 4
+)
+
+// mute reports whether nothing has come back on l for long, though something should have. It needs run.mu.
+func (l *outLane) mute(now time.Time, patience time.Duration) bool {
+	most := max(leastMute, mutePatience*patience)
+	return len(l.flights) > 0 && now.Sub(l.flights[0].from) > most && now.Sub(l.heard) > most
 }
