@@ -32,6 +32,7 @@ type call struct {
 	forming     float64
 	inline      bool
 	turn        *apiv1.Turn
+	kept        bool // the result is in a file, which the client opens
 	group.Call
 }
 
@@ -212,7 +213,13 @@ func (s *service) carryOut(ctx context.Context, c *call, answer func(*group.Resu
 		return apiError(err)
 	}
 	defer res.Release()
-	return answer(res)
+	if err := answer(res); err != nil || c.kept {
+		return err
+	}
+	if c.turn != nil {
+		ss.turns.drop(0, c.turn.Number) // however long an operation before it takes
+	}
+	return nil
 }
 
 // joinOnce joins for one call, whose limit bounds the wait for the others as well. It is
@@ -243,7 +250,7 @@ func reply(res *group.Result, c *call) (*answer, error) {
 		if err != nil {
 			return nil, connect.NewError(connect.CodeResourceExhausted, err)
 		}
-		a.spool = path
+		a.spool, c.kept = path, true
 		return a, nil
 	}
 	if len(res.Data) > maxInlineResult {

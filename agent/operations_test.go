@@ -15,6 +15,7 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/agent/group"
 )
 
 // eachRank joins a rank at each host and runs do at all of them at once.
@@ -173,6 +174,40 @@ func TestOperations(t *testing.T) {
 		}
 		if _, err := os.Stat(kept.Spool); err == nil {
 			t.Error("a result that was taken is still there")
+		}
+		// The fifth may be long in coming: what is behind it goes all the same, once it has been taken.
+		behind, err := ask(&apiv1.Turn{Number: 6, Taken: 5}, 0, []byte("six"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := ask(&apiv1.Turn{Number: 7, Taken: 5, AlsoTaken: []uint64{6, 99}}, 0, []byte("seven"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(behind.Spool); err == nil {
+			t.Error("a result that was taken, behind one that was not, is still there")
+		}
+		if _, err := os.Stat(after.Spool); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("inline results are not kept", func(t *testing.T) {
+		s := &service{a: a.Agent, ctx: t.Context(), ranks: make(map[rankKey]*session)}
+		ss, err := s.join(t.Context(), "inline", 0, 1, group.JoinOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.end("inline", 0, ss)
+		for n := range uint64(3) {
+			_, err := s.operate(t.Context(), broadcastCall(&apiv1.BroadcastRequest{
+				Job: "inline", Input: &apiv1.BroadcastRequest_Data{Data: make([]byte, n+1)}, Turn: &apiv1.Turn{Number: n + 1, InlineLimit: 2},
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(ss.turns.results) != 1 || ss.turns.results[3] == nil {
+			t.Errorf("results %v are kept, want that of 3 bytes", ss.turns.results)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gridagent/gridagent/agent/group"
@@ -70,12 +71,12 @@ func (t *turns) keep(n uint64, o *group.Operation) {
 	t.mu.Unlock()
 }
 
-// drop lets go of the results of all numbers below n.
-func (t *turns) drop(n uint64) {
+// drop lets go of the results of all numbers below n, and of those in also.
+func (t *turns) drop(n uint64, also ...uint64) {
 	var old []*group.Operation
 	t.mu.Lock()
 	for k, o := range t.results {
-		if k < n {
+		if k < n || slices.Contains(also, k) {
 			old = append(old, o)
 			delete(t.results, k)
 		}
@@ -109,7 +110,7 @@ func (ss *session) start(ctx context.Context, c *call) (*group.Operation, error)
 	defer context.AfterFunc(ss.rank.Done(), func() { stop(context.Cause(ss.rank.Done())) })()
 	err := t.wait(ending, c.turn.Number)
 	if err == nil {
-		t.drop(c.turn.Taken)
+		t.drop(c.turn.Taken, c.turn.AlsoTaken...)
 		select {
 		case t.slots <- struct{}{}:
 		case <-ending.Done():

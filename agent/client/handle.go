@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,7 @@ type numbers struct {
 	mu    sync.Mutex // guards the fields below
 	next  uint64
 	open  map[uint64]bool // whose results have not been taken
+	freed []uint64        // whose results have been, since the agent was told
 	tasks sync.WaitGroup  // a goroutine for each that is not over
 	ctx   context.Context // of all
 	stop  context.CancelCauseFunc
@@ -141,8 +143,8 @@ func (r *Rank) do(ctx context.Context, t *task) (*Result, error) {
 	return r.start(ctx, t).Wait(context.Background()) // which ends with ctx
 }
 
-// untaken returns the lowest number whose result has not been taken.
-func (r *Rank) untaken() uint64 {
+// turn is what operation n tells the agent of its place, and of the results that have been taken.
+func (r *Rank) turn(n uint64) *apiv1.Turn {
 	ns := r.numbers
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -150,13 +152,20 @@ func (r *Rank) untaken() uint64 {
 	for n := range ns.open {
 		low = min(low, n)
 	}
-	return low
+	also := slices.DeleteFunc(ns.freed, func(f uint64) bool { return f < low })
+	ns.freed = nil
+	return &apiv1.Turn{Number: n, Taken: low, InlineLimit: maxInline, AlsoTaken: also}
 }
 
-func (r *Rank) taken(n uint64) {
-	r.numbers.mu.Lock()
-	delete(r.numbers.open, n)
-	r.numbers.mu.Unlock()
+// taken says that the result of number n has been taken, if it left a file.
+func (r *Rank) taken(n uint64, file bool) {
+	ns := r.numbers
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	delete(ns.open, n)
+	if file {
+		ns.freed = append(ns.freed, n)
+	}
 }
 
 // missed says that the agent never heard of number n. If it was the last, the next operation
@@ -164,6 +173,7 @@ func (r *Rank) taken(n uint64) {
 func (r *Rank) missed(n uint64, err error) {
 	ns := r.numbers
 	ns.mu.Lock()
+	delete(ns.open, n) // now: as soon as it is unlocked another operation may have the number
 	last := ns.next == n+1
 	if last {
 		ns.next = n

@@ -112,6 +112,48 @@ func TestCloseEndsOperations(t *testing.T) {
 	}
 }
 
+// What has been taken behind an operation that still runs is told as well, once, so that the agent need not keep it.
+func TestTakenBehind(t *testing.T) {
+	f, c, _ := newFake(t)
+	r := join(t, c)
+	f.gate = make(chan struct{})
+	long := r.StartBarrier(t.Context(), Options{})
+	for range 3 {
+		if _, err := r.Allgather(t.Context(), []byte("x"), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(f.gate)
+	if _, err := long.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Allgather(t.Context(), []byte("x"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []*apiv1.Turn{
+		{Number: 2, Taken: 1}, {Number: 3, Taken: 1, AlsoTaken: []uint64{2}}, {Number: 4, Taken: 1, AlsoTaken: []uint64{3}}, {Number: 5, Taken: 5},
+	}
+	for i, got := range f.turns {
+		if got.Number != want[i].Number || got.Taken != want[i].Taken || !slices.Equal(got.AlsoTaken, want[i].AlsoTaken) {
+			t.Errorf("turn %v, want %v", got, want[i])
+		}
+	}
+}
+
+// The number of an operation that never began goes to another goroutine's at once, and stays that one's.
+func TestNumberGoesOn(t *testing.T) {
+	r := &Rank{numbers: newNumbers()}
+	r.numbers.next, r.numbers.open[1] = 2, true
+	r.missed(1, errors.New("disk full"))
+	if r.numbers.next != 1 || len(r.numbers.open) != 0 {
+		t.Fatalf("next %d, open %v", r.numbers.next, r.numbers.open)
+	}
+	r.numbers.next, r.numbers.open[1] = 2, true // somebody starts
+	if turn := r.turn(1); turn.Taken != 1 {
+		t.Errorf("%v, and the first is open", turn)
+	}
+}
+
 // TestNumberOfAnOperationThatNeverBegan goes to the next one.
 func TestNumberOfAnOperationThatNeverBegan(t *testing.T) {
 	f, c, _ := newFake(t)

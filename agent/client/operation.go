@@ -106,8 +106,8 @@ type task struct {
 
 // run carries out a task in the turn of number n.
 func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
-	defer r.taken(n)
 	if err := context.Cause(r.numbers.ctx); err != nil {
+		r.taken(n, false)
 		if ge := r.failure(endGrace); ge != nil {
 			return nil, ge
 		}
@@ -122,14 +122,17 @@ func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
 		}
 		in = payload{spool: path}
 	}
+	file := false
+	defer func() { r.taken(n, file) }()
 	defer r.reportProgress(ctx, t.opts.Progress)()
-	resp, err := r.call(ctx, t.do(in, &apiv1.Turn{Number: n, Taken: r.untaken(), InlineLimit: maxInline}), in)
+	resp, err := r.call(ctx, t.do(in, r.turn(n)), in)
 	if err != nil {
 		if !connect.IsWireError(err) {
 			r.broken(err)
 		}
 		return nil, r.lost(err)
 	}
+	file = resp.spool != ""
 	return t.take(resp)
 }
 

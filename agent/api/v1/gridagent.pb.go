@@ -2798,8 +2798,10 @@ type Turn struct {
 	// The results of all operations with lower numbers are no longer needed. At most 16
 	// operations are under way at once; further ones wait.
 	Taken uint64 `protobuf:"varint,2,opt,name=taken,proto3" json:"taken,omitempty"`
-	// A result of at most so many bytes comes inline, at most 16 MiB.
-	InlineLimit   uint32 `protobuf:"varint,3,opt,name=inline_limit,json=inlineLimit,proto3" json:"inline_limit,omitempty"`
+	// A result of at most so many bytes comes inline, at most 16 MiB. It is not kept.
+	InlineLimit uint32 `protobuf:"varint,3,opt,name=inline_limit,json=inlineLimit,proto3" json:"inline_limit,omitempty"`
+	// Further results that are no longer needed, beside those of an operation with a lower number that still runs. Each is told once.
+	AlsoTaken     []uint64 `protobuf:"varint,4,rep,packed,name=also_taken,json=alsoTaken,proto3" json:"also_taken,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2853,6 +2855,13 @@ func (x *Turn) GetInlineLimit() uint32 {
 		return x.InlineLimit
 	}
 	return 0
+}
+
+func (x *Turn) GetAlsoTaken() []uint64 {
+	if x != nil {
+		return x.AlsoTaken
+	}
+	return nil
 }
 
 type AllgatherResponse struct {
@@ -4788,11 +4797,13 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\tplan_json\x18\n" +
 	" \x01(\fR\bplanJson\x12&\n" +
 	"\x04turn\x18\v \x01(\v2\x12.gridagent.v1.TurnR\x04turnB\a\n" +
-	"\x05input\"W\n" +
+	"\x05input\"v\n" +
 	"\x04Turn\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05taken\x18\x02 \x01(\x04R\x05taken\x12!\n" +
-	"\finline_limit\x18\x03 \x01(\rR\vinlineLimit\"\x81\x01\n" +
+	"\finline_limit\x18\x03 \x01(\rR\vinlineLimit\x12\x1d\n" +
+	"\n" +
+	"also_taken\x18\x04 \x03(\x04R\talsoTaken\"\x81\x01\n" +
 	"\x11AllgatherResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
 	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x14\n" +
