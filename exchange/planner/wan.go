@@ -20,9 +20,11 @@ func (p *Problem) wan() (*plan.Plan, error) {
 		return nil, err
 	}
 	net := b.net
-	bounds, err := p.alltoallBounds(net)
-	if err == nil && b.raised {
+	var bounds *plan.AlltoallBounds
+	if b.raised { // the problem keeps those of the map
 		bounds, err = net.AlltoallBounds(p.Alltoall)
+	} else {
+		bounds, err = p.alltoallBounds(net)
 	}
 	if err != nil {
 		return nil, err
