@@ -115,7 +115,7 @@ func (e *Endpoint) adoptLane0(r reached, member string) *link {
 // Doubt is for who has waited in vain for an answer from the host at addr, a member. If it does not answer over UDP and can be reached over TCP, a tunnel carries what is for it, and
 // new streams on lane 0, until UDP is answered again. Connections that exist are left alone. It does not block, and does nothing twice in doubtPause.
 func (e *Endpoint) Doubt(addr *net.UDPAddr) {
-	if e.tunnels == nil || e.cfg.DialTCP == nil || e.tunnels.find(addr) != nil || !e.tunnels.doubt(addr, time.Now()) {
+	if e.tunnels == nil || e.cfg.DialTCP == nil || e.instead(addr) != nil || !e.tunnels.doubt(addr, time.Now()) {
 		return
 	}
 	e.start(func() {

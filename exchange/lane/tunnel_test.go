@@ -155,6 +155,31 @@ func TestTunnelWayBack(t *testing.T) {
 	})
 }
 
+// TestTunnelAgain: where UDP is lost again while the tunnel of the last time is still there, whoever doubts it has another one made.
+func TestTunnelAgain(t *testing.T) {
+	withoutUDP(t, func(t *testing.T, c *cluster, n *memNet, a, b *node) {
+		a.mustTalk(t, "b0", 0)
+		c.block(t, false)
+		time.Sleep(40 * time.Second)
+		if a.Tunnelled("b0") || b.Tunnelled("a0") || a.Tunnels() != 1 || b.Tunnels() != 1 {
+			t.Fatalf("want one tunnel that is out of use, have %d and %d", a.Tunnels(), b.Tunnels())
+		}
+		c.block(t, true)
+		a.Doubt(b.Addr().(*net.UDPAddr))
+		time.Sleep(3 * time.Second)
+		if !a.Tunnelled("b0") || !b.Tunnelled("a0") {
+			t.Error("no tunnel carries what is for the other host")
+		}
+		a.mustTalk(t, "b0", 0)
+		b.mustTalk(t, "a0", 0)
+		c.block(t, false)
+		time.Sleep(40 * time.Second)
+		if a.Tunnelled("b0") || b.Tunnelled("a0") {
+			t.Error("still tunnelled 40 s after UDP came back")
+		}
+	})
+}
+
 // sent is how many packets have entered the link from one site to another.
 func (c *cluster) sent(t testing.TB, from, to string) uint64 {
 	t.Helper()
