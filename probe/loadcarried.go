@@ -93,9 +93,9 @@ func (r *recorder) glimpsed(peer string, rate float64, now time.Time) {
 	r.carry(peer, r.pair(peer), min(rate, float64(netmap.MaxRate)), glanceHeld, now)
 }
 
-// jointly takes what several pairs of hosts got at once of the link from the site of peer ([Prober.joint]).
+// jointly takes what several pairs of hosts got at once of the link from the site of peer ([Prober.joint]), as peer says. That cannot be more than so many pairs get.
 func (r *recorder) jointly(peer string, rate float64, now time.Time) {
-	if r.cfg.Known == nil || !(rate > 0) {
+	if r.cfg.Known == nil || !(rate >= 1) {
 		return
 	}
 	r.mu.Lock()
@@ -104,8 +104,23 @@ func (r *recorder) jointly(peer string, rate float64, now time.Time) {
 	if _, searched := r.link(peer); searched { // and no port held that pair
 		return
 	}
+	if one := r.found(peer); one > 0 {
+		rate = min(rate, jointMost*jointSpare*one)
+	}
 	p.carried.rate, p.carried.until = min(rate, float64(netmap.MaxRate)), now.Add(jointKept)
 	r.side(peer, p, now)
+}
+
+// found returns the most that searches are known to have found of the link from peer's site, each between two hosts; 0 if none is. The caller holds the lock.
+func (r *recorder) found(peer string) (most float64) {
+	_, claims, _ := r.claims(peer, r.cfg.Self.Name)
+	own, _ := r.cfg.Known(peer, r.cfg.Self.Name)
+	for _, c := range append(claims, claim{peer, own, r.cfg.Self.Name}) {
+		if c.e.Has(netmap.FieldCapacity) {
+			most = max(most, float64(c.e.Capacity))
+		}
+	}
+	return most
 }
 
 // carry puts what arrives from the site of peer into the map if nobody has searched for what that link carries and this is so many times what is

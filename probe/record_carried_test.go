@@ -109,3 +109,49 @@ func TestCarriedIsTold(t *testing.T) {
 		want("its port was all that it met", 20)
 	})
 }
+
+// TestJointlyIsBounded: a host's word of what several pairs got together is taken for what they can have got, and one that is no rate does not
+// keep the map from what this host objects to.
+func TestJointlyIsBounded(t *testing.T) {
+	port := netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: 10 * netmap.Mbps, Source: netmap.SourceProbed}
+	link := netmap.Estimate{
+		Known: netmap.FieldBandwidth | netmap.FieldCapacity | netmap.FieldLanes, Bandwidth: 8 * netmap.Mbps, Capacity: 10 * netmap.Mbps, Lanes: 2, Source: netmap.SourceProbed,
+	}
+	var told netmap.Estimate
+	r := newRecorder(&Config{
+		Self:  Peer{"b0", "b"},
+		Peers: func() []Peer { return []Peer{{"a0", "a"}, {"a1", "a"}, {"b1", "b"}} },
+		Known: func(from, to string) (netmap.Estimate, bool) {
+			if from[0] == to[0] {
+				return port, true
+			}
+			return link, true
+		},
+		Record: func(_, _ string, e netmap.Estimate) {
+			if err := e.Check(); err != nil {
+				t.Errorf("the map refuses what is said: %v", err)
+			}
+			told = e
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	for _, c := range []struct{ said, want netmap.BytesPerSec }{
+		{1e-9, 0}, {30 * netmap.Mbps, 30 * netmap.Mbps}, {0.5, 30 * netmap.Mbps}, {netmap.MaxRate, jointMost * jointSpare * 10 * netmap.Mbps},
+	} {
+		r.jointly("a0", float64(c.said), time.Now())
+		if told.Carried != c.want {
+			t.Errorf("%v bytes a second are said, %v told, want %v", c.said, told.Carried, c.want)
+		}
+	}
+	link.Known &^= netmap.FieldCapacity | netmap.FieldLanes
+	if r.jointly("a0", 200*float64(netmap.Mbps), time.Now()); told.Carried != 200*netmap.Mbps {
+		t.Errorf("before what a pair gets is known %v Mbit/s are told, want 200", told.Carried.Mbps())
+	}
+
+	p := r.pair("a0")
+	p.objects = netmap.Estimate{Known: netmap.FieldBandwidth, Bandwidth: netmap.Mbps, Source: netmap.SourceProbed, Measured: time.Now()}
+	p.carried.rate = 1e-9
+	if r.side("a0", p, time.Now()); told.Known != netmap.FieldBandwidth {
+		t.Errorf("told %+v, want the objection alone", told)
+	}
+}

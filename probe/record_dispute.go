@@ -88,7 +88,7 @@ func (r *recorder) side(peer string, p *pair, now time.Time) {
 			}
 		}
 	}
-	if p.carried.rate > 0 {
+	if p.carried.rate >= 1 { // the map refuses less, and what is objected with it
 		e.Carried, e.Known = netmap.BytesPerSec(p.carried.rate), e.Known|netmap.FieldCarried
 	}
 	r.cfg.Record(peer, r.cfg.Self.Name, e)
