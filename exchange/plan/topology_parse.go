@@ -94,8 +94,8 @@ func (r *topologyReader) field(i int) error {
 	}
 	at := r.Pos()
 	v, err := r.Number()
-	if err == nil && v <= 0 {
-		return r.Fail(at, "%v is not above 0", v)
+	if least, most := netmap.BytesPerSec(1).Mbps(), netmap.MaxRate.Mbps(); err == nil && !(v >= least && v <= most) {
+		return r.Fail(at, "%v is not in %g … %g", v, least, most)
 	}
 	r.bandwidth = netmap.BytesPerSec(v) * netmap.Mbps
 	return err

@@ -77,8 +77,9 @@ func TestTopologyErrors(t *testing.T) {
 		{`"n3":"s2"`, `"n3":"s\n2"`, `t.json:5: hosts: n3: "s\n2" holds the control character '\n'`},
 		{`"switches":["s0"`, "\"switches\":[\"s0\u009b\"", "t.json:1: switches[0]: \"s0\\u009b\" holds the control character '\\u009b'"},
 		{`["s2","s1"]`, `["s2","s\t1"]`, `t.json:3: links[1]: "s\t1" holds the control character '\t'`},
-		{`100`, `0`, `t.json:6: bandwidth_mbps: 0 is not above 0`},
-		{`100`, `1e308`, `t.json:6: bandwidth_mbps: +Inf Mbit/s is not a rate`},
+		{`100`, `0`, `t.json:6: bandwidth_mbps: 0 is not in 8e-06 … 1e+07`},
+		{`100`, `1e-300`, `t.json:6: bandwidth_mbps: 1e-300 is not in 8e-06 … 1e+07`},
+		{`100`, `1e308`, `t.json:6: bandwidth_mbps: 1e+308 is not in 8e-06 … 1e+07`},
 		{`"switches":["s0","s1","s2"]`, `"switches":["s0","s1","s2","s2"]`, `t.json:1: switches[3]: "s2" is already the name of a switch`},
 	}
 	for _, tt := range tests {
