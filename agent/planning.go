@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
@@ -83,24 +85,41 @@ const maxCompared = 128
 
 // A shape is what is known of how hosts hang together.
 type shape struct {
+	name     string           // [Agent.shapeName] of it
 	tree     *pools.Tree      // of these hosts; nil: to be made from the snapshot
 	switches []*plan.Topology // declared, of whole sites
 }
 
 // shape returns what this agent knows of hosts.
 func (a *Agent) shape(hosts []netmap.Host) shape {
-	sh := shape{tree: a.pools.of(hosts)}
+	pool := a.pools.current()
 	trees, _ := a.switches.current()
+	sh := shape{name: nameShape(pool, trees), tree: pool.of(hosts)}
 	for _, t := range trees {
 		sh.switches = append(sh.switches, t.Topology)
 	}
 	return sh
 }
 
+// shapeName names the pool tree and the declared switch trees that plans stand on now.
+func (a *Agent) shapeName() string {
+	trees, _ := a.switches.current()
+	return nameShape(a.pools.current(), trees)
+}
+
+func nameShape(pool poolState, trees []siteTree) string {
+	h := fnv.New64a()
+	for _, t := range trees {
+		h.Write(binary.BigEndian.AppendUint64(nil, t.digest))
+	}
+	return fmt.Sprintf("pool tree %d and %d switch trees (%04x)", pool.tree.Epoch, len(trees), h.Sum64()&0xffff)
+}
+
 // A decision is a plan that has been verified, and what led to it.
 type decision struct {
 	plan      *plan.Plan
 	info      group.Planned
+	shape     string             // [shape.name]
 	selection *planner.Selection // nil without a map, and for a plan that the ranks have brought
 	class     planner.Spot       // with a selection
 }
@@ -152,7 +171,7 @@ func decide(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request, fact
 	if p, err = completeProblem(sh, snap, r); err != nil {
 		return d, err
 	}
-	d.class = planner.SpotOf(p)
+	d.shape, d.class = sh.name, planner.SpotOf(p)
 	var advice planner.Advice
 	if factor != nil {
 		advice.Factor = func(algorithm string) float64 { return factor(d.class, algorithm) }

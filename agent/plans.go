@@ -1,9 +1,6 @@
 package agent
 
 import (
-	"fmt"
-	"hash/fnv"
-	"slices"
 	"sync"
 	"time"
 
@@ -127,23 +124,8 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 			Algorithm: s.Algorithm.Name, Class: d.class, Bound: s.Bound.Seconds, Direct: s.Direct.Seconds, Forecast: s.Taken.Forecast, Cost: time.Since(now).Seconds(),
 			Reason: d.info.Reason, Candidates: s.Candidates,
 		},
-		Parts: parts, Basis: planner.BasisOf(snap), Shape: a.shapeName(), MapEpoch: snap.Epoch(),
+		Parts: parts, Basis: planner.BasisOf(snap), Shape: d.shape, MapEpoch: snap.Epoch(),
 	}, now)
-}
-
-// shapeName names the pool tree and the declared switch trees that plans stand on.
-func (a *Agent) shapeName() string {
-	h := fnv.New64a()
-	trees, _ := a.switches.current()
-	names := make([]string, 0, len(trees))
-	for _, t := range trees {
-		names = append(names, fmt.Sprint(t.Topology.Hosts()))
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		h.Write([]byte(n))
-	}
-	return fmt.Sprintf("pool tree %d and %d switch trees (%04x)", a.pools.current().tree.Epoch, len(trees), h.Sum64()&0xffff)
 }
 
 // begin notes that an operation has been planned.

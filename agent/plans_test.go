@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -15,9 +16,11 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/agent/membership"
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -223,4 +226,66 @@ func FuzzTuneOrder(f *testing.F) {
 			t.Fatalf("%+v", o)
 		}
 	})
+}
+
+// shapedAgent is an agent that plans over a pool tree of epoch 1 and the switch tree that a0 has declared for its site.
+func shapedAgent(t *testing.T, file string) *Agent {
+	t.Helper()
+	topo, err := plan.ParseTopology([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPoolTree(nil, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.set(pools.Tracked{Epoch: 1}, true)
+	digest := treeDigest([]byte(file))
+	members := []membership.Member{{Name: "a0", State: membership.Alive, Meta: membership.Meta{Site: "A", Switches: digest}}}
+	return &Agent{pools: p, switches: &switches{
+		members: func() []membership.Member { return members },
+		trees:   map[uint64]*declaredTree{digest: {topology: topo}},
+	}}
+}
+
+// TestKeptWithItsShape: a plan that was made while the pool tree changed is kept under the name of what it stands on, and is not run again.
+func TestKeptWithItsShape(t *testing.T) {
+	a := shapedAgent(t, twoSwitches)
+	r := group.Request{Collective: plan.Allgather, Hosts: []string{"a0", "a1", "a2"}, Sizes: []int64{1000, 1000, 1000}}
+	snap, now := even(r.Hosts...), time.Now()
+	before := a.shapeName()
+	d, err := decide(a.shape(snap.Hosts()), snap, nil, r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pools.set(pools.Tracked{Epoch: 2}, true)
+	a.keep(exchange.ID{}, r, d, nil, snap, now)
+	p, err := problemOf(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := planner.KeyOf(r.Hosts, p, r.Algorithm)
+	if _, ok := a.plans.cache.Lookup(key, now, planner.Checks{Shape: a.shapeName()}); ok {
+		t.Error("a plan over the old pool tree stands under the new one")
+	}
+	a.keep(exchange.ID{}, r, d, nil, snap, now)
+	if _, ok := a.plans.cache.Lookup(key, now, planner.Checks{Shape: before}); !ok {
+		t.Error("it is not kept under the old one")
+	}
+}
+
+// TestShapeName: trees of the same hosts with other cables, or another rate, are other shapes.
+func TestShapeName(t *testing.T) {
+	names := make(map[string]string)
+	for _, file := range []string{
+		twoSwitches,
+		strings.Replace(twoSwitches, `"a2":"s0"`, `"a2":"s1"`, 1),
+		strings.Replace(twoSwitches, `:100}`, `:10}`, 1),
+	} {
+		name := shapedAgent(t, file).shapeName()
+		if other, ok := names[name]; ok {
+			t.Errorf("%q names %s and %s", name, other, file)
+		}
+		names[name] = file
+	}
 }

@@ -117,9 +117,9 @@ func (p *poolTree) current() poolState {
 	return p.state
 }
 
-// of returns the current tree restricted to hosts, or nil if it lacks one.
-func (p *poolTree) of(hosts []netmap.Host) *pools.Tree {
-	if t := p.current().tree.Tree; t != nil {
+// of returns the tree restricted to hosts, or nil if it lacks one.
+func (s poolState) of(hosts []netmap.Host) *pools.Tree {
+	if t := s.tree.Tree; t != nil {
 		if r, ok := t.Restrict(hosts); ok {
 			return r
 		}

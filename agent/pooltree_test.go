@@ -78,7 +78,7 @@ func TestPoolTreeFollowsTheMap(t *testing.T) {
 		defer func() { stop(); <-ended }()
 
 		time.Sleep(5 * time.Second)
-		if s := p.current(); s.tree.Tree != nil || p.of(w.hosts) != nil {
+		if s := p.current(); s.tree.Tree != nil || p.current().of(w.hosts) != nil {
 			t.Fatalf("a tree without a map: %v", s.tree)
 		}
 		first := p.current().next
@@ -88,11 +88,11 @@ func TestPoolTreeFollowsTheMap(t *testing.T) {
 		if s.tree.Epoch != 1 || !strings.Contains(s.tree.Reason, "first tree of 4 hosts: A | B") {
 			t.Fatalf("epoch %d: %s", s.tree.Epoch, s.tree.Reason)
 		}
-		part := p.of([]netmap.Host{{Name: "b1", Site: "B"}, {Name: "a0", Site: "A"}, {Name: "b0", Site: "B"}})
+		part := p.current().of([]netmap.Host{{Name: "b1", Site: "B"}, {Name: "a0", Site: "A"}, {Name: "b0", Site: "B"}})
 		if part == nil || part.Check(3) != nil || fmt.Sprint(part.Leaves()) != "[[0 2] [1]]" {
 			t.Errorf("the tree of b1, a0, b0: %v", part)
 		}
-		if p.of([]netmap.Host{{Name: "a0"}, {Name: "c9"}}) != nil {
+		if p.current().of([]netmap.Host{{Name: "a0"}, {Name: "c9"}}) != nil {
 			t.Error("a tree with a host that it lacks")
 		}
 

@@ -173,8 +173,9 @@ func (s *switches) serve(st *lane.Stream) {
 
 // A siteTree is the declared tree of a site.
 type siteTree struct {
-	site string
-	by   []string // hosts whose operators declared it
+	site   string
+	by     []string // hosts whose operators declared it
+	digest uint64   // of their file
 	*plan.Topology
 }
 
@@ -222,7 +223,7 @@ func (s *switches) current() (trees []siteTree, warnings []string) {
 					warnings = append(warnings, fmt.Sprintf("site %s: the switch tree that %s declares lacks %s: it is not used where a host that it lacks takes part; name all live hosts of the site in it",
 						label, hosts[0], nameSome(lacks)))
 				}
-				trees = append(trees, siteTree{label, hosts, t.topology})
+				trees = append(trees, siteTree{label, hosts, d, t.topology})
 			}
 		}
 	}

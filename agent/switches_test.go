@@ -63,7 +63,7 @@ func TestTreeDoubt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := siteTree{"A", []string{"a1"}, topo}
+	tree := siteTree{"A", []string{"a1"}, 7, topo}
 	for mbps, fits := range map[netmap.BytesPerSec]bool{95: true, 60: true, 40: false, 200: false} {
 		doubt := tree.doubt(func(from, to string) (netmap.BytesPerSec, bool) { return mbps * netmap.Mbps, from != "a2" })
 		if (doubt == "") != fits {
