@@ -35,7 +35,7 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 		snap, mapErr = a.waitForMap(ctx, r.Hosts)
 	}
 	begun = time.Now()
-	d, err := decide(a.shape(snap.Hosts()), snap, mapErr, r, a.plans.factor(begun))
+	d, err := decide(a.shape(snap), snap, mapErr, r, a.plans.factor(begun))
 	if err != nil {
 		return nil, group.Planned{}, err
 	}
@@ -90,13 +90,13 @@ type shape struct {
 	switches []*plan.Topology // declared, of whole sites
 }
 
-// shape returns what this agent knows of hosts.
-func (a *Agent) shape(hosts []netmap.Host) shape {
+// shape returns what this agent knows of the hosts of snap.
+func (a *Agent) shape(snap *netmap.Snapshot) shape {
 	pool := a.pools.current()
 	trees, _ := a.switches.current()
-	sh := shape{name: nameShape(pool, trees), tree: pool.of(hosts)}
+	sh := shape{name: nameShape(pool, trees), tree: pool.of(snap.Hosts())}
 	for _, t := range trees {
-		sh.switches = append(sh.switches, t.Topology)
+		sh.switches = append(sh.switches, t.over(snap))
 	}
 	return sh
 }

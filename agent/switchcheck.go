@@ -57,16 +57,29 @@ const (
 	treeSlower = 0.5
 )
 
-// doubt compares a declared tree with what was measured between its hosts, and returns what does
+// over returns the tree for plans over snap: without its rate where that does not fit what was measured between the hosts of snap.
+func (t siteTree) over(snap *netmap.Snapshot) *plan.Topology {
+	at := make(map[string]int, snap.N())
+	for i, h := range snap.Names() {
+		at[h] = i
+	}
+	hosts := slices.DeleteFunc(slices.Clone(t.Hosts()), func(h string) bool { _, ok := at[h]; return !ok })
+	if t.doubt(hosts, func(from, to string) (netmap.BytesPerSec, bool) { return snap.Bandwidth(at[from], at[to]) }) == "" {
+		return t.Topology
+	}
+	return t.WithBandwidth(0)
+}
+
+// doubt compares a declared tree with what was measured between hosts of it, and returns what does
 // not fit, or "". One train at a time crosses a site, so the shape cannot be judged so, only the rate.
-func (t siteTree) doubt(rate func(from, to string) (netmap.BytesPerSec, bool)) string {
+func (t siteTree) doubt(hosts []string, rate func(from, to string) (netmap.BytesPerSec, bool)) string {
 	declared, ok := t.Bandwidth()
 	if !ok {
 		return ""
 	}
 	var rates []netmap.BytesPerSec
-	for _, a := range t.Hosts() {
-		for _, b := range t.Hosts() {
+	for _, a := range hosts {
+		for _, b := range hosts {
 			if r, ok := rate(a, b); ok && a != b {
 				rates = append(rates, r)
 			}

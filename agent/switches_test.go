@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/agent/membership"
@@ -65,13 +66,38 @@ func TestTreeDoubt(t *testing.T) {
 	}
 	tree := siteTree{"A", []string{"a1"}, 7, topo}
 	for mbps, fits := range map[netmap.BytesPerSec]bool{95: true, 60: true, 40: false, 200: false} {
-		doubt := tree.doubt(func(from, to string) (netmap.BytesPerSec, bool) { return mbps * netmap.Mbps, from != "a2" })
+		doubt := tree.doubt(topo.Hosts(), func(from, to string) (netmap.BytesPerSec, bool) { return mbps * netmap.Mbps, from != "a2" })
 		if (doubt == "") != fits {
 			t.Errorf("%v Mbit/s measured on 100: %q", mbps, doubt)
 		}
 	}
-	if doubt := tree.doubt(func(string, string) (netmap.BytesPerSec, bool) { return 0, false }); doubt != "" {
+	if doubt := tree.doubt(topo.Hosts(), func(string, string) (netmap.BytesPerSec, bool) { return 0, false }); doubt != "" {
 		t.Errorf("nothing measured: %q", doubt)
+	}
+}
+
+// TestDoubtedRateIsLeftOut: where a declared rate does not fit what is measured, plans go by what is: one host that declares nonsense must not
+// make every operation of its site impossible.
+func TestDoubtedRateIsLeftOut(t *testing.T) {
+	r := group.Request{Collective: plan.Allgather, Hosts: []string{"a0", "a1", "a2"}, Sizes: []int64{1 << 20, 1 << 20, 1 << 20}}
+	snap := even(r.Hosts...) // 10 Mbit/s
+	bound := func(rate string) time.Duration {
+		t.Helper()
+		a := shapedAgent(t, strings.Replace(twoSwitches, `,"bandwidth_mbps":100`, rate, 1))
+		_, info, err := planOver(a.shape(snap), snap, nil, r)
+		if err != nil {
+			t.Fatalf("%s: %v", rate, err)
+		}
+		return info.Bound
+	}
+	measured := bound("")
+	for _, rate := range []string{"8e-06", "1e-05", "4", "30", "1e+07"} {
+		if got := bound(`,"bandwidth_mbps":` + rate); got != measured {
+			t.Errorf("%s Mbit/s are declared where 10 are measured: the bound is %v, want %v", rate, got, measured)
+		}
+	}
+	if got := bound(`,"bandwidth_mbps":9`); got <= measured {
+		t.Errorf("9 Mbit/s are declared where 10 are measured: the bound is %v, by what is measured it is %v", got, measured)
 	}
 }
 

@@ -179,7 +179,7 @@ func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithm
 		row := slices.Repeat([]int64{bytes}, len(hosts))
 		r.Matrix = slices.Repeat([][]int64{row}, len(hosts))
 	}
-	p, err := completeProblem(a.shape(snap.Hosts()), snap, r)
+	p, err := completeProblem(a.shape(snap), snap, r)
 	if err != nil {
 		return s, err
 	}

@@ -18,7 +18,7 @@ func (a *Agent) Warnings() []string {
 	trees, wrong := a.switches.current()
 	warnings = append(warnings, wrong...)
 	for _, t := range trees {
-		doubt := t.doubt(func(from, to string) (netmap.BytesPerSec, bool) {
+		doubt := t.doubt(t.Hosts(), func(from, to string) (netmap.BytesPerSec, bool) {
 			e, ok := a.knownEstimate(from, to)
 			return e.Bandwidth, ok && e.Has(netmap.FieldBandwidth)
 		})

@@ -178,8 +178,8 @@ func (t *Topology) Home(h int) int { return t.home[h] }
 // Bandwidth returns the rate of every link, if the file says it.
 func (t *Topology) Bandwidth() (netmap.BytesPerSec, bool) { return t.bandwidth, t.bandwidth > 0 }
 
-// WithBandwidth returns t with links of this rate, finite and above 0, whatever the file says:
-// the shape of a cluster of the papers can be run on machines that cannot carry its rate.
+// WithBandwidth returns t with links of this rate, finite, whatever the file says:
+// the shape of a cluster of the papers can be run on machines that cannot carry its rate. 0 is one that is not known.
 func (t *Topology) WithBandwidth(bandwidth netmap.BytesPerSec) *Topology {
 	c := *t
 	c.bandwidth = bandwidth
