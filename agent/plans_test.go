@@ -195,6 +195,9 @@ func testTune(t *testing.T, hosts []*testHost) {
 		}
 		return nil
 	})
+	if _, err := hosts[0].newTuneRun(ctx, &apiv1.TuneRequest{}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a run that was called off is planned: %v", err)
+	}
 	for _, bad := range []struct {
 		m    *apiv1.TuneRequest
 		says string
@@ -209,6 +212,34 @@ func testTune(t *testing.T, hosts []*testHost) {
 	} {
 		if err := tune(t.Context(), bad.m, func(*apiv1.TuneEvent) {}); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%v: %v, want an error with %q", bad.m, err, bad.says)
+		}
+	}
+}
+
+// TestTuneHosts: what is too large a run is refused before anything is planned for it.
+func TestTuneHosts(t *testing.T) {
+	alive := make([]string, 2*maxTuneHosts)
+	for i := range alive {
+		alive[i] = fmt.Sprintf("h%04d", i)
+	}
+	for _, c := range []struct {
+		alive, hosts int
+		algorithms   []string
+		says         string // "": it is not refused
+	}{
+		{1, 0, nil, "two at least"},
+		{2, 0, nil, ""},
+		{maxCompared, 0, nil, ""},
+		{maxCompared + 1, 0, nil, "name algorithms"},
+		{maxCompared + 1, 0, []string{"ring"}, ""},
+		{maxTuneHosts, 0, []string{"ring"}, ""},
+		{maxTuneHosts + 1, 0, []string{"ring"}, "at most 1024"},
+		{2 * maxTuneHosts, 0, nil, "at most 1024"},
+		{2 * maxTuneHosts, maxCompared, nil, ""},
+	} {
+		hosts, err := tuneHosts("h0000", alive[:c.alive], &apiv1.TuneRequest{Hosts: alive[:c.hosts], Algorithms: c.algorithms})
+		if c.says == "" && (err != nil || hosts[0] != "h0000") || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%d hosts alive, %d named, by %v: %d hosts, %v, want %q", c.alive, c.hosts, c.algorithms, len(hosts), err, c.says)
 		}
 	}
 }

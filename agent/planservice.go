@@ -67,7 +67,7 @@ func (s *service) Tune(ctx context.Context, req *connect.Request[apiv1.TuneReque
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	run, err := s.a.newTuneRun(req.Msg, stream.Send)
+	run, err := s.a.newTuneRun(ctx, req.Msg, stream.Send)
 	if err != nil {
 		return err
 	}
@@ -88,34 +88,51 @@ func (s *service) Tune(ctx context.Context, req *connect.Request[apiv1.TuneReque
 	return stream.Send(&apiv1.TuneEvent{Event: &apiv1.TuneEvent_Done{Done: &apiv1.TuneDone{Hosts: uint32(len(run.hosts)), Saved: path}}})
 }
 
-// newTuneRun checks what is asked for and finds the candidates.
-func (a *Agent) newTuneRun(m *apiv1.TuneRequest, say func(*apiv1.TuneEvent) error) (*tuneRun, error) {
-	invalid := func(format string, args ...any) (*tuneRun, error) {
-		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
+// invalid is an error for a request that can never be met.
+func invalid(format string, args ...any) error {
+	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
+}
+
+// tuneHosts returns who takes part, self first. It refuses more than a run may have, and more than planning compares all algorithms for: their
+// plans would take too much time and memory.
+func tuneHosts(self string, alive []string, m *apiv1.TuneRequest) ([]string, error) {
+	asked := m.Hosts
+	if len(asked) == 0 {
+		asked = alive
 	}
-	alive := a.alive()
-	others := slices.DeleteFunc(slices.Clone(m.Hosts), func(h string) bool { return h == a.name })
-	if len(m.Hosts) == 0 {
-		others = slices.DeleteFunc(alive, func(h string) bool { return h == a.name })
-	}
+	others := slices.DeleteFunc(slices.Clone(asked), func(h string) bool { return h == self })
 	slices.Sort(others)
 	for i, h := range others {
-		if !slices.Contains(a.alive(), h) {
-			return invalid("host %.64q: no such host is alive", h)
+		if !slices.Contains(alive, h) {
+			return nil, invalid("host %.64q: no such host is alive", h)
 		}
 		if i > 0 && others[i-1] == h {
-			return invalid("host %.64q is named twice", h)
+			return nil, invalid("host %.64q is named twice", h)
 		}
 	}
-	if len(others) == 0 {
-		return invalid("this host alone has nothing to tune: two at least are needed")
+	switch n := 1 + len(others); {
+	case n < 2:
+		return nil, invalid("this host alone has nothing to tune: two at least are needed")
+	case n > maxTuneHosts:
+		return nil, invalid("%d hosts: want at most %d; name some (--hosts)", n, maxTuneHosts)
+	case n > maxCompared && len(m.Algorithms) == 0:
+		return nil, invalid("%d hosts: over more than %d not all algorithms are compared; name algorithms (--algorithms), or some of the hosts (--hosts)", n, maxCompared)
 	}
-	t := &tuneRun{a: a, hosts: append([]string{a.name}, others...), iterations: int(m.Iterations), say: say}
+	return append([]string{self}, others...), nil
+}
+
+// newTuneRun checks what is asked for and finds the candidates.
+func (a *Agent) newTuneRun(ctx context.Context, m *apiv1.TuneRequest, say func(*apiv1.TuneEvent) error) (*tuneRun, error) {
+	hosts, err := tuneHosts(a.name, a.alive(), m)
+	if err != nil {
+		return nil, err
+	}
+	t := &tuneRun{a: a, hosts: hosts, iterations: int(m.Iterations), say: say}
 	if t.iterations == 0 {
 		t.iterations = 3
 	}
 	if t.iterations > maxTuneIterations {
-		return invalid("%d iterations: want at most %d", t.iterations, maxTuneIterations)
+		return nil, invalid("%d iterations: want at most %d", t.iterations, maxTuneIterations)
 	}
 	collectives, sizes := m.Collectives, m.Sizes
 	if len(collectives) == 0 {
@@ -126,19 +143,22 @@ func (a *Agent) newTuneRun(m *apiv1.TuneRequest, say func(*apiv1.TuneEvent) erro
 	}
 	for _, c := range collectives {
 		if c != string(plan.Allgather) && c != string(plan.Alltoall) {
-			return invalid("no collective %.32q: want %s or %s", c, plan.Allgather, plan.Alltoall)
+			return nil, invalid("no collective %.32q: want %s or %s", c, plan.Allgather, plan.Alltoall)
 		}
 		for _, size := range sizes {
 			if size > uint64(maxTuneBytes/len(t.hosts)) {
-				return invalid("blocks of %d bytes: with %d hosts at most %d", size, len(t.hosts), maxTuneBytes/len(t.hosts))
+				return nil, invalid("blocks of %d bytes: with %d hosts at most %d", size, len(t.hosts), maxTuneBytes/len(t.hosts))
 			}
 			if len(t.steps) == maxTuneOps {
-				return invalid("more than %d sizes", maxTuneOps)
+				return nil, invalid("more than %d sizes", maxTuneOps)
 			}
-			step, err := a.rivals(t.hosts, plan.Collective(c), int64(size), m.Algorithms)
+			step, err := a.rivals(ctx, t.hosts, plan.Collective(c), int64(size), m.Algorithms)
 			var unknown *planner.UnknownError
 			if errors.As(err, &unknown) {
-				return invalid("%w", err)
+				return nil, invalid("%w", err)
+			}
+			if ctx.Err() != nil {
+				return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
 			}
 			if err != nil {
 				return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("%s of %d bytes: %w", c, size, err))
@@ -147,7 +167,7 @@ func (a *Agent) newTuneRun(m *apiv1.TuneRequest, say func(*apiv1.TuneEvent) erro
 		}
 	}
 	if ops, _ := t.ops(); len(ops) > maxTuneOps {
-		return invalid("%d operations: want at most %d; take fewer sizes, algorithms or iterations", len(ops), maxTuneOps)
+		return nil, invalid("%d operations: want at most %d; take fewer sizes, algorithms or iterations", len(ops), maxTuneOps)
 	}
 	return t, nil
 }

@@ -165,8 +165,8 @@ func (t *tuneRun) rows(s *tuneStep) error {
 	return nil
 }
 
-// rivals returns the step of one collective and size: who takes part in it.
-func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithms []string) (s tuneStep, err error) {
+// rivals returns the step of one collective and size: who takes part in it. The end of ctx is seen between two algorithms that were named.
+func (a *Agent) rivals(ctx context.Context, hosts []string, c plan.Collective, bytes int64, algorithms []string) (s tuneStep, err error) {
 	s = tuneStep{collective: c, bytes: bytes, times: make(map[string][]float64)}
 	snap := a.plansMap(hosts)
 	if err := complete(snap); err != nil {
@@ -192,6 +192,9 @@ func (a *Agent) rivals(hosts []string, c plan.Collective, bytes int64, algorithm
 		return s, err
 	}
 	for _, name := range algorithms {
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
 		alg, err := planner.Named(c, name)
 		if err != nil {
 			return s, err

@@ -38,7 +38,7 @@ The links are loaded for as long as it runs. Interrupted, it ends at all hosts, 
 	flags := cmd.Flags()
 	collectives := flags.StringSlice("collectives", []string{string(plan.Allgather), string(plan.Alltoall)}, "what to measure")
 	hosts := flags.StringSlice("hosts", nil, "hosts that take part, beside this one (default: all that are alive)")
-	algorithms := flags.StringSlice("algorithms", nil, "only these (default: all that may be the fastest)")
+	algorithms := flags.StringSlice("algorithms", nil, "only these (default: all that may be the fastest; over more than 128 hosts, say which)")
 	sizes := &sizeList{bytes: []int64{1 << 10, 64 << 10, 1 << 20}}
 	flags.Var(sizes, "sizes", "sizes of a block with their units, and ranges like 1KiB..4MiB, which double")
 	iterations := flags.Int("iterations", 3, "operations of each algorithm and size that count")
