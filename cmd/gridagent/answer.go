@@ -13,8 +13,8 @@ import (
 
 // answerTime is how long an agent may take to tell what it knows. The slowest answer, the map of
 // 1,000 hosts, takes a second or two; an agent that was stopped by a signal, or hangs, takes
-// the connection and never answers.
-const answerTime = 30 * time.Second
+// the connection and never answers. Tests have less.
+var answerTime = 30 * time.Second
 
 // A silentError says that the agent on this host took a call and did not answer.
 type silentError struct{ after time.Duration }
@@ -23,7 +23,7 @@ func (e *silentError) Error() string {
 	return fmt.Sprintf("the agent on this host has not answered for %v: it is stopped or hangs, or the host is overloaded; see its log and its process", shortDuration(e.after))
 }
 
-// An impatient client bounds the calls that only ask what the agent knows. What an agent may
+// An impatient client bounds the calls that only ask what the agent knows, or have it do what is done at once. What an agent may
 // rightly take long for, an exchange or a probe, has limits of its own.
 type impatient struct {
 	apiv1connect.AgentServiceClient
@@ -48,6 +48,22 @@ func (c impatient) MapDiff(ctx context.Context, r *connect.Request[apiv1.MapDiff
 
 func (c impatient) Pools(ctx context.Context, r *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {
 	return within(ctx, c.limit, c.AgentServiceClient.Pools, r)
+}
+
+func (c impatient) Leave(ctx context.Context, r *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {
+	return within(ctx, c.limit, c.AgentServiceClient.Leave, r)
+}
+
+func (c impatient) TokenCreate(ctx context.Context, r *connect.Request[apiv1.TokenCreateRequest]) (*connect.Response[apiv1.TokenCreateResponse], error) {
+	return within(ctx, c.limit, c.AgentServiceClient.TokenCreate, r)
+}
+
+func (c impatient) TokenList(ctx context.Context, r *connect.Request[apiv1.TokenListRequest]) (*connect.Response[apiv1.TokenListResponse], error) {
+	return within(ctx, c.limit, c.AgentServiceClient.TokenList, r)
+}
+
+func (c impatient) TokenRevoke(ctx context.Context, r *connect.Request[apiv1.TokenRevokeRequest]) (*connect.Response[apiv1.TokenRevokeResponse], error) {
+	return within(ctx, c.limit, c.AgentServiceClient.TokenRevoke, r)
 }
 
 // within makes one call, and returns a [silentError] when limit has passed. A sooner end of ctx is

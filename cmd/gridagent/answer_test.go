@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -50,6 +51,30 @@ func TestSilentAgent(t *testing.T) {
 	cancel()
 	if _, err := hasty.Status(ctx, connect.NewRequest(&apiv1.StatusRequest{})); !errors.Is(rpcError(err), context.Canceled) {
 		t.Errorf("Ctrl-C becomes %v", err)
+	}
+}
+
+// TestStoppedAgent: no command that only asks, and none that makes the agent do what is quickly done, waits for ever for a process that was stopped.
+func TestStoppedAgent(t *testing.T) {
+	defer func(was time.Duration) { answerTime = was }(answerTime)
+	answerTime = 50 * time.Millisecond
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket) // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, args := range []string{
+		"status", "members", "map", "pools", "plan cache", "token create", "token list", "token revoke 3f9c1a20", "leave", "leave --timeout 40ms",
+		"bench allgather --job b --rank 0 --ranks 2",
+	} {
+		var errs strings.Builder
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		status := (&app{in: strings.NewReader(""), out: io.Discard, err: &errs}).run(ctx, append(strings.Fields(args), "--socket", socket))
+		cancel()
+		if status != exitUnreachable || !strings.Contains(errs.String(), "has not answered for") {
+			t.Errorf("%s: status %d, %q; want %d", args, status, errs.String(), exitUnreachable)
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (a *app) runBench(ctx context.Context, f *benchFlags, opts client.AlltoallO
 		return err
 	}
 	defer agent.Close()
-	status, err := agent.API().Status(ctx, connect.NewRequest(&apiv1.StatusRequest{}))
+	status, err := within(ctx, answerTime, agent.API().Status, connect.NewRequest(&apiv1.StatusRequest{}))
 	if err != nil {
 		return callError(ctx, err)
 	}

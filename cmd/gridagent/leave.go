@@ -27,7 +27,7 @@ instead. The folder stays: gridagent join --dir DIR brings the host back all the
 		Args:    cobra.NoArgs,
 	}
 	at := placeFlags(cmd)
-	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "give up waiting for the agent's end after this time")
+	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "give up waiting for the agent's answer and its end after this time")
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
 		_, socket, err := at.resolve()
 		if err != nil {
@@ -39,11 +39,11 @@ instead. The folder stays: gridagent join --dir DIR brings the host back all the
 		}
 		process := openProcess(socket) // before the socket is gone, and perhaps its number another's
 		defer process.close()
-		if _, err := agent.Leave(cmd.Context(), connect.NewRequest(&apiv1.LeaveRequest{})); err != nil {
-			return rpcError(err)
-		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
+		if _, err := within(cmd.Context(), *timeout, agent.Leave, connect.NewRequest(&apiv1.LeaveRequest{})); err != nil {
+			return rpcError(err)
+		}
 		err = awaitSilence(ctx, agent)
 		if err == nil {
 			err = process.wait(ctx)
