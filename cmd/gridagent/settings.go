@@ -64,7 +64,7 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed {
 		file = f.Value.String()
 	}
-	inFile := make(map[string]int)
+	var inFile map[string]setValue
 	if file != "" {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -73,10 +73,6 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 		if inFile, err = checkSettings(file, data, settings(cmd.Root())); err != nil {
 			return err
 		}
-		v.SetConfigType("yaml")
-		if err := v.ReadConfig(strings.NewReader(string(data))); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -84,37 +80,43 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 			return
 		}
 		env := "GRIDAGENT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		line := inFile[f.Name]
-		from := env
+		var text, from string
+		given, ok := inFile[f.Name]
 		switch {
 		case os.Getenv(env) != "":
-		case line > 0 && f.Annotations[settingMark] != nil:
-			from = fmt.Sprintf("%s:%d", file, line)
+			text, from = v.GetString(f.Name), env
+		case ok && f.Annotations[settingMark] != nil:
+			text, from = given.text, fmt.Sprintf("%s:%d", file, given.line)
 		default:
 			return
 		}
-		if err := cmd.Flags().Set(f.Name, v.GetString(f.Name)); err != nil {
+		if err := cmd.Flags().Set(f.Name, text); err != nil {
 			if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 				err = valueError(f, invalid.Unwrap()) // pflag's own words speak of a flag that nobody typed
 			}
-			errs = append(errs, fmt.Errorf("%s: %s %.64q: %w", from, f.Name, v.GetString(f.Name), err))
+			errs = append(errs, fmt.Errorf("%s: %s %.64q: %w", from, f.Name, text, err))
 		}
 	})
 	return errors.Join(errs...)
 }
 
-// checkSettings checks a settings file against the known keys and returns the line of
-// each key that it gives. Errors name file, line and reason. It exists beside viper's own
-// reading because viper drops unknown keys without a word.
-func checkSettings(name string, data []byte, known map[string]string) (map[string]int, error) {
+// A setValue is what a settings file gives for a key.
+type setValue struct {
+	text string
+	line int
+}
+
+// checkSettings checks a settings file against the known keys and returns the value of
+// each key that it gives, as it is written: YAML would make 1.1 of a site called 1.10. Errors name file, line and reason.
+func checkSettings(name string, data []byte, known map[string]string) (map[string]setValue, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		// yaml reports "yaml: line 3: reason".
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	lines := make(map[string]int)
+	values := make(map[string]setValue)
 	if len(doc.Content) == 0 {
-		return lines, nil // nothing but comments
+		return values, nil // nothing but comments
 	}
 	top := doc.Content[0]
 	if top.Kind != yaml.MappingNode {
@@ -128,10 +130,14 @@ func checkSettings(name string, data []byte, known map[string]string) (map[strin
 		if value.Kind != yaml.ScalarNode {
 			return nil, fmt.Errorf("%s:%d: setting %q needs a single value", name, value.Line, key.Value)
 		}
-		if lines[key.Value] > 0 {
-			return nil, fmt.Errorf("%s:%d: setting %q is given twice, first on line %d", name, key.Line, key.Value, lines[key.Value])
+		if first, ok := values[key.Value]; ok {
+			return nil, fmt.Errorf("%s:%d: setting %q is given twice, first on line %d", name, key.Line, key.Value, first.line)
 		}
-		lines[key.Value] = key.Line
+		given := setValue{value.Value, key.Line}
+		if value.Tag == "!!null" {
+			given.text = ""
+		}
+		values[key.Value] = given
 	}
-	return lines, nil
+	return values, nil
 }

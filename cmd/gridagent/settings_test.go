@@ -126,6 +126,29 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestSettingsAsWritten: a value of the file is the text that stands there, whatever YAML would take it for.
+func TestSettingsAsWritten(t *testing.T) {
+	for file, want := range map[string]string{
+		"site: 1.10": "1.10", "site: 007": "007", "site: 1e3": "1e3", "site: yes": "yes", "site: 2024-01-02": "2024-01-02", "site: 0x10 # c": "0x10",
+		`site: "1.10"`: "1.10", "site: 'a b'": "a b", "site: |-\n  lyon": "lyon", "site:": "", "site: null": "", "site: ~": "", `site: "~"`: "~",
+	} {
+		cmd, err := configured(t, file+"\n")
+		if err != nil {
+			t.Errorf("%q: %v", file, err)
+		} else if got := cmd.Flag("site").Value.String(); got != want {
+			t.Errorf("%q: site is %q, want %q", file, got, want)
+		}
+	}
+	cmd, err := configured(t, "probe-share: 0.050\nno-progress: true\nprobe-interval: 5m\n")
+	if err != nil || cmd.Flag("probe-share").Value.String() != "0.05" || cmd.Flag("probe-interval").Value.String() != "5m0s" {
+		t.Errorf("numbers and times: %v", err)
+	}
+	t.Setenv("GRIDAGENT_SITE", "1.20")
+	if cmd, err = configured(t, "site: 1.10\n"); err != nil || cmd.Flag("site").Value.String() != "1.20" {
+		t.Errorf("the variable: site is %q, %v, want 1.20", cmd.Flag("site").Value, err)
+	}
+}
+
 func TestSettingsFileByVariable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
 	if err := os.WriteFile(path, []byte("site: here\n"), 0o600); err != nil {
@@ -174,16 +197,16 @@ func FuzzCheckSettings(f *testing.F) {
 	f.Add([]byte("- a\n--- \n\t"))
 	known := settings(testApp().root())
 	f.Fuzz(func(t *testing.T, in []byte) {
-		lines, err := checkSettings("f", in, known)
+		values, err := checkSettings("f", in, known)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f:") {
 				t.Errorf("error %q does not begin with the file", err)
 			}
 			return
 		}
-		for key, line := range lines {
-			if line < 1 || line > 1+bytes.Count(in, []byte("\n")) {
-				t.Errorf("%s is said to be on line %d of %q", key, line, in)
+		for key, v := range values {
+			if v.line < 1 || v.line > 1+bytes.Count(in, []byte("\n")) {
+				t.Errorf("%s is said to be on line %d of %q", key, v.line, in)
 			}
 		}
 	})
