@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -61,5 +63,50 @@ func TestUsageErrors(t *testing.T) {
 		if out.Len() > 0 {
 			t.Errorf("%v: printed %q on standard output", args, out.String())
 		}
+	}
+}
+
+// TestIdleFlags: a flag that nothing looks at is refused, with where it belongs. What a settings file or a variable sets for all commands is not.
+func TestIdleFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(file, []byte("duplex: half\ncriterion: average\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const grid, tree = "--grid paper-2site-europe", "--topology allgather-d"
+	for args, want := range map[string]string{
+		"simulate alltoall " + grid + " --duplex half":                                      "--duplex is for --model ports",
+		"simulate allgather " + grid + " --algorithms ring --tree mateescu":                 "--tree is not for ring; it is for broadcast-trees",
+		"simulate allgather " + grid + " --algorithms ring,bruck --links shared":            "--links is not for ring, bruck; it is for min3, min3+ring",
+		"simulate alltoall " + tree + " --algorithms shift --sync sender":                   "--sync is not for shift; it is for aapc",
+		"plan allgather " + grid + " --spanning-tree bfs":                                   "--spanning-tree is for --topology",
+		"plan allgather " + grid + " --link-rate 1Mbps":                                     "--link-rate is for --topology",
+		"plan allgather " + grid + " --root x":                                              "--root is for --topology",
+		"simulate alltoall " + grid + " --seed 3":                                           "--seed is for --topology",
+		"plan allgather " + tree + " --root x":                                              "--root is for --spanning-tree bfs and dfs",
+		"plan allgather " + tree + " --root x --spanning-tree random":                       "--root is for --spanning-tree bfs and dfs",
+		"plan allgather " + tree + " --seed 3":                                              "--seed is for --spanning-tree random",
+		"simulate allgather " + tree + " --seed 3 --spanning-tree dfs":                      "--seed is for --spanning-tree random",
+		"plan allgather " + tree + " --criterion average":                                   "--criterion is for --grid",
+		"plan allgather " + grid + " --criterion average --pools t.json":                    "--criterion is for pools that are built from --grid",
+		"verify - " + grid + " --criterion average":                                         "--criterion is for --pools auto",
+		"verify - --link-rate 1Mbps":                                                        "--link-rate is for --topology",
+		"verify - --root x":                                                                 "--root is for --topology",
+		"simulate allgather " + grid + " --algorithms ring --model ports --duplex half":     "",
+		"simulate alltoall " + grid + " --algorithms ring --model ports --duplex half":      "",
+		"simulate allgather " + grid + " --algorithms ring,broadcast-trees --tree binomial": "",
+		"simulate alltoall " + tree + " --algorithms shift --seed 3 --spanning-tree random": "",
+		"plan allgather " + grid + " --algorithm ring --criterion average":                  "",
+		"plan allgather " + grid + " --algorithm ring --config " + file:                     "",
+		"plan allgather " + tree + " --algorithm ring --config " + file:                     "",
+		"simulate alltoall " + tree + " --algorithms shift --config " + file:                "",
+	} {
+		status, _, errs := gridagent(t, strings.Fields(args)...)
+		if want == "" && status != exitOK || want != "" && (status != exitUsage || !strings.Contains(errs, want)) {
+			t.Errorf("%s: status %d, %q, want %q", args, status, errs, want)
+		}
+	}
+	t.Setenv("GRIDAGENT_CRITERION", "average")
+	if status, _, errs := gridagent(t, strings.Fields("plan allgather "+tree+" --algorithm ring")...); status != exitOK {
+		t.Errorf("a variable: status %d, %q", status, errs)
 	}
 }

@@ -34,13 +34,7 @@ hysteresis.
 Agents that have just found each other need some seconds to measure all pairs of hosts.
 Until then there is no tree: --wait waits for it.`,
 		Example: "  gridagent pools --wait 1m\n  gridagent pools --watch\n  gridagent pools --watch -o json | jq -r .reason\n  gridagent pools --criterion average -o json",
-	}
-	// A settings file that repeats the default must not turn the agent's own tree off: what
-	// was typed is known here, before settings are filled in.
-	typed := false
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		typed = cmd.Flags().Changed("criterion")
-		return cobra.NoArgs(cmd, args)
+		Args:    cobra.NoArgs,
 	}
 	at := placeFlags(cmd)
 	criterion := criterionFlag(cmd)
@@ -48,6 +42,8 @@ Until then there is no tree: --wait waits for it.`,
 	watch := cmd.Flags().Bool("watch", false, "print the tree, and each one that takes its place, until Ctrl-C")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
+		// A settings file that repeats the default must not turn the agent's own tree off.
+		typed := given(cmd, "criterion")
 		if *watch && (typed || *wait != 0) {
 			return usagef("--watch follows the agent's own tree from the first on: it takes neither --criterion nor --wait")
 		}

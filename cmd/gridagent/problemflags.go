@@ -35,13 +35,13 @@ type problemFlags struct {
 	strict    bool
 	fanout    int
 
-	auto bool // all algorithms are tried
+	auto  bool // all algorithms are tried
+	ports bool // hosts are simulated as --duplex says
 }
 
 func addProblemFlags(cmd *cobra.Command, c plan.Collective) *problemFlags {
 	f := &problemFlags{cmd: cmd, collective: c, grid: addGridFlags(cmd), tree: addTopologyFlags(cmd), size: addSizeFlags(cmd, c)}
 	cmd.MarkFlagsMutuallyExclusive("grid", "topology")
-	cmd.MarkFlagsMutuallyExclusive("grid", "link-rate")
 	flags := cmd.Flags()
 	switch c {
 	case plan.Allgather:
@@ -84,7 +84,10 @@ func (f *problemFlags) problem() (*planner.Problem, error) {
 }
 
 func (f *problemFlags) network() (*planner.Problem, error) {
-	switch {
+	if err := f.tree.check(f.cmd); err != nil {
+		return nil, err
+	}
+	switch criterion := given(f.cmd, "criterion"); {
 	case f.tree.file != "":
 		t, err := f.tree.load()
 		if err != nil {
@@ -93,8 +96,14 @@ func (f *problemFlags) network() (*planner.Problem, error) {
 		if f.grid.pools != "" {
 			return nil, usagef("--pools is for --grid: the hosts of a switch tree are one pool")
 		}
+		if criterion {
+			return nil, usagef("--criterion is for --grid: the hosts of a switch tree are one pool")
+		}
 		return planner.OnTopology(t), nil
 	case f.grid.grid != "":
+		if criterion && f.grid.pools != "" {
+			return nil, usagef("--criterion is for pools that are built from --grid: leave it away, or --pools %s", f.grid.pools)
+		}
 		snapshot, tree, err := f.grid.load()
 		if err != nil {
 			return nil, err
@@ -144,12 +153,18 @@ func (f *problemFlags) options() (planner.Options, error) {
 // optionFlags are the flags that only some algorithms look at.
 var optionFlags = []string{"duplex", "links", "tree", "sync", "sync-block", "within", "sync-strict", "fanout"}
 
-// check refuses flags that alg does not look at: whoever gives one expects a difference.
-func (f *problemFlags) check(alg planner.Algorithm) error {
+// check refuses flags that none of algs looks at: whoever gives one expects a difference.
+func (f *problemFlags) check(algs ...planner.Algorithm) error {
 	for _, name := range optionFlags {
-		if f.cmd.Flags().Changed(name) && !slices.Contains(alg.Options, name) {
-			return usagef("--%s is not for %s%s", name, alg.Name, takers(f.collective, name))
+		looks := func(a planner.Algorithm) bool { return slices.Contains(a.Options, name) }
+		if !given(f.cmd, name) || slices.ContainsFunc(algs, looks) || name == "duplex" && f.ports {
+			continue
 		}
+		var names []string
+		for _, a := range algs {
+			names = append(names, a.Name)
+		}
+		return usagef("--%s is not for %s%s", name, strings.Join(names, ", "), takers(f.collective, name))
 	}
 	return nil
 }
@@ -188,6 +203,23 @@ func addTopologyFlags(cmd *cobra.Command) *topologyFlags {
 	cmd.Flags().StringVar(&f.root, "root", "", "switch where --spanning-tree bfs or dfs begins (default: the first of the file)")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "seed of --spanning-tree random")
 	return f
+}
+
+// check refuses those of cmd's flags for switch trees that nothing looks at.
+func (f *topologyFlags) check(cmd *cobra.Command) error {
+	for _, name := range []string{"link-rate", "spanning-tree", "root", "seed"} {
+		if f.file == "" && given(cmd, name) {
+			return usagef("--%s is for --topology", name)
+		}
+	}
+	kind := plan.Spanning(f.spanning.value)
+	if given(cmd, "root") && kind != plan.SpanBFS && kind != plan.SpanDFS {
+		return usagef("--root is for --spanning-tree %s and %s", plan.SpanBFS, plan.SpanDFS)
+	}
+	if given(cmd, "seed") && kind != plan.SpanRandom {
+		return usagef("--seed is for --spanning-tree %s", plan.SpanRandom)
+	}
+	return nil
 }
 
 func (f *topologyFlags) load() (*plan.Topology, error) {

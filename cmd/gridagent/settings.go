@@ -30,6 +30,15 @@ func setting(cmd *cobra.Command, names ...string) {
 	}
 }
 
+// standingMark annotates the flags that a settings file or a variable has filled in for all commands.
+const standingMark = "gridagent_standing"
+
+// given reports whether a flag was given for this call alone: one that nothing looks at is refused then.
+func given(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.Changed && f.Annotations[standingMark] == nil
+}
+
 // settings returns the default of every key of the YAML file, from the flags of the
 // whole command tree. Where several commands share a key they share its default
 // (TestSettingsAgree).
@@ -95,6 +104,9 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 				err = valueError(f, invalid.Unwrap()) // pflag's own words speak of a flag that nobody typed
 			}
 			errs = append(errs, fmt.Errorf("%s: %s %.64q: %w", from, f.Name, text, err))
+		}
+		if f.Annotations[settingMark] != nil {
+			f.Annotations[standingMark] = []string{"true"}
 		}
 	})
 	return errors.Join(errs...)

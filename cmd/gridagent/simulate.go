@@ -73,6 +73,13 @@ bound does not hold there: links between pools have no capacity.`, c),
 		if err != nil {
 			return err
 		}
+		f.ports = model.value == "ports"
+		if c == plan.Alltoall && given(cmd, "duplex") && !f.ports {
+			return usagef("--duplex is for --model ports")
+		}
+		if err := f.check(algs...); err != nil {
+			return err
+		}
 		problem, err := f.problem()
 		if err != nil {
 			return err
@@ -84,7 +91,7 @@ bound does not hold there: links between pools have no capacity.`, c),
 		if sim.chunk == 0 {
 			sim.chunk = int64(exchange.ForecastChunk(problem.LargestBlock()))
 		}
-		if model.value == "ports" {
+		if f.ports {
 			if sim.ports, err = min3.ParseDuplex(f.duplex.value); err != nil {
 				return err
 			}

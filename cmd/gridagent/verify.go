@@ -37,7 +37,13 @@ The exit status is 1 if the plan violates a property; the property and its trans
 	cmd.Flags().BoolVar(&f.chunked, "chunked", false, "the times are of chunks that stream through: a host may forward a block before it is whole")
 	f.duplex = choiceFlag(cmd, "duplex", "", "host model that the predicted times must keep", "auto", "full", "half", "none")
 	output := outputFlag(cmd)
-	cmd.RunE = a.command(func(_ *cobra.Command, args []string) error {
+	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
+		if err := f.tree.check(cmd); err != nil {
+			return err
+		}
+		if given(cmd, "criterion") && f.pools != "auto" {
+			return usagef("--criterion is for --pools auto")
+		}
 		p, err := a.readPlan(args[0])
 		if err != nil {
 			return err
