@@ -13,7 +13,6 @@ import (
 
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/exchange/lane"
-	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe"
 )
 
@@ -92,15 +91,8 @@ func (o *Options) complete() error {
 		}
 	}
 	if o.Switches != nil {
-		t, err := plan.ReadTopology("switch tree", o.Switches)
-		if err != nil {
+		if err := CheckSwitches(o.Switches, o.Identity.Settings.Host); err != nil {
 			return err
-		}
-		if host := o.Identity.Settings.Host; !t.Covers([]string{host}) {
-			return fmt.Errorf("the switch tree of this site lacks this host, %s; it holds %.100s", host, strings.Join(t.Hosts(), " "))
-		}
-		if len(o.Switches) > maxTreeBytes {
-			return fmt.Errorf("the switch tree of this site has %d bytes, at most %d fit", len(o.Switches), maxTreeBytes)
 		}
 	}
 	if o.Lane == "" {

@@ -12,6 +12,21 @@ import (
 
 // What is checked of a declared switch tree: against the members, and against what is measured.
 
+// CheckSwitches says why the agent of host cannot declare this switch-tree file ([Options.Switches]).
+func CheckSwitches(file []byte, host string) error {
+	t, err := plan.ReadTopology("switch tree", file)
+	if err != nil {
+		return err
+	}
+	if !t.Covers([]string{host}) {
+		return fmt.Errorf("the switch tree of this site lacks this host, %s; it holds %.100s", host, strings.Join(t.Hosts(), " "))
+	}
+	if len(file) > maxTreeBytes {
+		return fmt.Errorf("the switch tree of this site has %d bytes, at most %d fit", len(file), maxTreeBytes)
+	}
+	return nil
+}
+
 // foreign returns a host of t that is known to be of another site, or "".
 func foreign(t *plan.Topology, label string, site map[string]string) string {
 	for _, h := range t.Hosts() {

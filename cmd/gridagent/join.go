@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gridagent/gridagent/agent"
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/exchange/lane"
 )
@@ -42,6 +43,10 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		if err := errors.Join(run.check(), host.check(), checkSocket(socket, dir)); err != nil {
 			return err
 		}
+		switches, err := run.switchTree()
+		if err != nil {
+			return err
+		}
 		log, err := run.logger(a.err)
 		if err != nil {
 			return err
@@ -51,7 +56,7 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 			if *token == "" {
 				return usagef("join %s: give the cluster's token with --token or GRIDAGENT_TOKEN; gridagent token create prints one", args[0])
 			}
-			if seeds, err = fetchIdentity(cmd.Context(), args[0], *token, dir, host); err != nil {
+			if seeds, err = fetchIdentity(cmd.Context(), args[0], *token, dir, host, switches); err != nil {
 				return err
 			}
 		}
@@ -64,16 +69,22 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		}
 		warnOfTokens(log, id)
 		host.override(cmd.Flags(), &id.Settings)
-		return a.runAgent(cmd.Context(), agentSettings{identity: id, socket: socket, seeds: seeds, run: run, log: log})
+		return a.runAgent(cmd.Context(), agentSettings{identity: id, socket: socket, seeds: seeds, run: run, switches: switches, log: log})
 	})
 	return cmd
 }
 
-// fetchIdentity asks a seed for a certificate and writes dir. It returns the addresses of members.
-func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostFlags) ([]string, error) {
+// fetchIdentity asks a seed for a certificate and writes dir. It returns the addresses of members. That costs one use of the token, so
+// what would keep the agent from starting is looked at before.
+func fetchIdentity(ctx context.Context, seedText, token, dir string, host *hostFlags, switches []byte) ([]string, error) {
 	opts, err := host.options("grid") // the seed tells its cluster's own name
 	if err != nil {
 		return nil, usagef("%w", err)
+	}
+	if switches != nil {
+		if err := agent.CheckSwitches(switches, opts.Host); err != nil {
+			return nil, err
+		}
 	}
 	seeds, err := resolveSeeds(ctx, seedText)
 	if err != nil {

@@ -109,3 +109,28 @@ func TestOverride(t *testing.T) {
 		})
 	}
 }
+
+// TestJoinReadsSwitchesFirst: a switch-tree file with which the agent would not start costs no token.
+func TestJoinReadsSwitchesFirst(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const tree = `{"switches":["s0"],"hosts":{"b":"s0"}`
+	for path, want := range map[string]string{
+		filepath.Join(dir, "nosuch.json"): "nosuch.json: no such file",
+		file("bad.json", "{"):             "bad.json:1: ",
+		file("others.json", tree+"}"):     "lacks this host, a; it holds b",
+		file("large.json", strings.Replace(tree, `"b"`, `"a"`, 1)+strings.Repeat(" ", 256<<10)+"}"): "at most 262144 fit",
+		file("good.json", `{"switches":["s0"],"hosts":{"a":"s0"}}`):                                 "token",
+	} {
+		status, _, errs := gridagent(t, "join", "127.0.0.1:1", "--token", "not one", "--dir", filepath.Join(dir, "a"), "--name", "a", "--bind", "127.0.0.1:0", "--switches", path)
+		if status != exitFailure || !strings.Contains(errs, want) {
+			t.Errorf("%s: status %d, %q, want %q", filepath.Base(path), status, errs, want)
+		}
+	}
+}

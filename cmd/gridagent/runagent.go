@@ -19,6 +19,7 @@ type agentSettings struct {
 	socket   string
 	seeds    []string // IP:PORT
 	run      *runFlags
+	switches []byte // the file of --switches; nil without one
 	log      *slog.Logger
 }
 
@@ -27,10 +28,6 @@ const heapFloor = 8 << 20
 
 // runAgent runs the agent until ctx ends or it is told to leave. Both are a good end.
 func (a *app) runAgent(ctx context.Context, s agentSettings) error {
-	switches, err := s.run.switchTree()
-	if err != nil {
-		return err
-	}
 	if err := agent.CheckSegmentation(); err != nil {
 		s.log.Warn("QUIC sends packet by packet, at twice the CPU time: the kernel's segmentation offload is of no use", "err", err)
 		os.Setenv(agent.NoSegmentation, "true")
@@ -44,7 +41,7 @@ func (a *app) runAgent(ctx context.Context, s agentSettings) error {
 		ProbeShare:    s.run.probeShare,
 		ProbeCap:      s.run.hourlyCap(),
 		MapWait:       s.run.mapWait,
-		Switches:      switches,
+		Switches:      s.switches,
 		Lane:          s.run.lane.value,
 		Version:       versionString(),
 		Log:           s.log,
