@@ -140,7 +140,7 @@ func (c *call) check() error {
 	case c.Collective == plan.Alltoall:
 		return checkOptions(w)
 	case w.Algorithm != "":
-		_, err := planner.Named(plan.Allgather, w.Algorithm)
+		_, err := planner.Asked(plan.Allgather, w.Algorithm)
 		return err
 	}
 	return nil

@@ -209,7 +209,7 @@ func choose(p *planner.Problem, name string, advice planner.Advice) (*planner.Se
 		}
 		name = large(p)
 	}
-	alg, err := planner.Named(p.Collective, name)
+	alg, err := planner.Asked(p.Collective, name)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func blindPlan(p *planner.Problem, mapErr error, name string) (*plan.Plan, group
 	if name == "" || name == planner.Auto {
 		name = fallback
 	}
-	alg, err := planner.Named(p.Collective, name)
+	alg, err := planner.Asked(p.Collective, name)
 	if err != nil {
 		return nil, group.Planned{}, err
 	}

@@ -206,11 +206,11 @@ func testTune(t *testing.T, hosts []*testHost) {
 		{&apiv1.TuneRequest{Hosts: []string{"a"}}, "two at least"},
 		{&apiv1.TuneRequest{Hosts: []string{"b", "b"}}, "twice"},
 		{&apiv1.TuneRequest{Collectives: []string{"reduce"}}, "no collective"},
-		{&apiv1.TuneRequest{Algorithms: []string{"nosuch"}}, "no algorithm"},
+		{&apiv1.TuneRequest{Algorithms: []string{"auto"}}, "no algorithm"},
 		{&apiv1.TuneRequest{Sizes: []uint64{1 << 62}}, "at most"},
 		{&apiv1.TuneRequest{Iterations: 1000}, "iterations"},
 	} {
-		if err := tune(t.Context(), bad.m, func(*apiv1.TuneEvent) {}); err == nil || !strings.Contains(err.Error(), bad.says) {
+		if err := tune(t.Context(), bad.m, func(*apiv1.TuneEvent) {}); err == nil || !strings.Contains(err.Error(), bad.says) || strings.Contains(err.Error(), "and auto") {
 			t.Errorf("%v: %v, want an error with %q", bad.m, err, bad.says)
 		}
 	}

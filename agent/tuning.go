@@ -50,7 +50,7 @@ func checkOptions(w *group.Wish) error {
 	case w.Plan != nil && len(names) > 0:
 		return fmt.Errorf("options %s and a plan: the plan is run as it is", strings.Join(names, ", "))
 	case w.Algorithm != "":
-		alg, err := planner.Named(plan.Alltoall, w.Algorithm)
+		alg, err := planner.Asked(plan.Alltoall, w.Algorithm)
 		if err != nil {
 			return err
 		}

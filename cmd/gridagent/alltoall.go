@@ -121,7 +121,7 @@ func (f *alltoallFlags) checkOptions() error {
 		case f.plan != "":
 			return usagef("--%s and --plan: the plan is run as it is", name)
 		case f.algorithm != planner.Auto:
-			alg, err := planner.Named(f.collective, f.algorithm)
+			alg, err := planner.Asked(f.collective, f.algorithm)
 			if err != nil {
 				return &usageError{err}
 			}

@@ -110,3 +110,22 @@ func TestIdleFlags(t *testing.T) {
 		t.Errorf("a variable: status %d, %q", status, errs)
 	}
 }
+
+// TestAutoWhereItIsTaken: who misspells an algorithm is told of auto where the command takes it, and only there.
+func TestAutoWhereItIsTaken(t *testing.T) {
+	for args, takes := range map[string]bool{
+		"plan allgather --grid paper-2site-europe --algorithm nosuch":            true,
+		"plan alltoall --grid paper-2site-europe --algorithm nosuch":             true,
+		"allgather --job j --rank 0 --ranks 2 --in i --out o --algorithm nosuch": true,
+		"alltoall --job j --rank 0 --ranks 2 --in i --out o --algorithm nosuch":  true,
+		"bench alltoall --job j --rank 0 --ranks 2 --algorithm nosuch":           true,
+		"simulate allgather --grid paper-2site-europe --algorithms auto":         false,
+		"simulate alltoall --grid paper-2site-europe --algorithms nosuch":        false,
+		"demo --algorithms auto": false,
+	} {
+		status, _, errs := gridagent(t, strings.Fields(args)...)
+		if status != exitUsage || !strings.Contains(errs, "no algorithm") || strings.Contains(errs, "and auto, which takes the best") != takes {
+			t.Errorf("%s: status %d, %q", args, status, errs)
+		}
+	}
+}

@@ -84,7 +84,7 @@ func (a *app) planCollective(cmd *cobra.Command, c plan.Collective) *cobra.Comma
 			return err
 		}
 		if *algorithm != planner.Auto {
-			alg, err := planner.Named(c, *algorithm)
+			alg, err := planner.Asked(c, *algorithm)
 			if err != nil {
 				return &usageError{err}
 			}
@@ -124,7 +124,7 @@ func (a *app) planCollective(cmd *cobra.Command, c plan.Collective) *cobra.Comma
 func (a *app) schedule(c plan.Collective, name string, p *planner.Problem) (s *planner.Scheduled, choice *planner.Selection, err error) {
 	chunk := int64(exchange.ForecastChunk(p.LargestBlock()))
 	if name != planner.Auto {
-		alg, err := planner.Named(c, name)
+		alg, err := planner.Asked(c, name)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -70,7 +70,7 @@ func (f *rankFlags) checkRank() error {
 		return err
 	}
 	if f.algorithm != planner.Auto && f.algorithm != "" {
-		if _, err := planner.Named(f.planned(), f.algorithm); err != nil {
+		if _, err := planner.Asked(f.planned(), f.algorithm); err != nil {
 			return &usageError{err}
 		}
 	}

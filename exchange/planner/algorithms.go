@@ -139,17 +139,27 @@ func Names(c plan.Collective) []string {
 type UnknownError struct {
 	Collective plan.Collective
 	Name       string
+	Auto       bool // [Auto] could have been asked for as well
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no algorithm %.40q for %s; there are %s, and %s, which takes the best", e.Name, e.Collective, strings.Join(Names(e.Collective), ", "), Auto)
+	auto := ""
+	if e.Auto {
+		auto = fmt.Sprintf(", and %s, which takes the best", Auto)
+	}
+	return fmt.Sprintf("no algorithm %.40q for %s; there are %s%s", e.Name, e.Collective, strings.Join(Names(e.Collective), ", "), auto)
 }
 
 // Named returns the algorithm for c called name, or an [UnknownError].
-func Named(c plan.Collective, name string) (Algorithm, error) {
+func Named(c plan.Collective, name string) (Algorithm, error) { return named(c, name, false) }
+
+// Asked is Named where [Auto] may be asked for as well, which is another matter.
+func Asked(c plan.Collective, name string) (Algorithm, error) { return named(c, name, true) }
+
+func named(c plan.Collective, name string, auto bool) (Algorithm, error) {
 	all := Algorithms(c)
 	if i := slices.IndexFunc(all, func(a Algorithm) bool { return a.Name == name }); i >= 0 {
 		return all[i], nil
 	}
-	return Algorithm{}, &UnknownError{Collective: c, Name: name}
+	return Algorithm{}, &UnknownError{Collective: c, Name: name, Auto: auto}
 }
