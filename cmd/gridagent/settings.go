@@ -82,6 +82,14 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 		if inFile, err = checkSettings(file, data, settings(cmd.Root())); err != nil {
 			return err
 		}
+		// The values as they are written: of a site called 1.10 viper's own reading makes 1.1.
+		written := make(map[string]any, len(inFile))
+		for key, value := range inFile {
+			written[key] = value.text
+		}
+		if err := v.MergeConfigMap(written); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -89,21 +97,20 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 			return
 		}
 		env := "GRIDAGENT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		var text, from string
-		given, ok := inFile[f.Name]
+		from := env
+		value, ok := inFile[f.Name]
 		switch {
 		case os.Getenv(env) != "":
-			text, from = v.GetString(f.Name), env
 		case ok && f.Annotations[settingMark] != nil:
-			text, from = given.text, fmt.Sprintf("%s:%d", file, given.line)
+			from = fmt.Sprintf("%s:%d", file, value.line)
 		default:
 			return
 		}
-		if err := cmd.Flags().Set(f.Name, text); err != nil {
+		if err := cmd.Flags().Set(f.Name, v.GetString(f.Name)); err != nil {
 			if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 				err = valueError(f, invalid.Unwrap()) // pflag's own words speak of a flag that nobody typed
 			}
-			errs = append(errs, fmt.Errorf("%s: %s %.64q: %w", from, f.Name, text, err))
+			errs = append(errs, fmt.Errorf("%s: %s %.64q: %w", from, f.Name, v.GetString(f.Name), err))
 		}
 		if f.Annotations[settingMark] != nil {
 			f.Annotations[standingMark] = []string{"true"}
