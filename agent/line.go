@@ -42,7 +42,7 @@ type lineServer struct {
 	workers sync.WaitGroup
 	waiting atomic.Int32 // workers that are to read
 
-	reading sync.Mutex // held while a request is read
+	reading chan struct{} // holds a token while a request is read: no mutex, which would stop a bubble's clock (testing/synctest)
 
 	mu    sync.Mutex // guards under
 	under map[uint64]context.CancelCauseFunc
@@ -68,7 +68,10 @@ func (s *service) line(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+line.Protocol+"\r\n\r\n"); err != nil {
 		return
 	}
-	l := &lineServer{s: s, conn: line.New(c, rw.Reader, line.MaxInput), under: make(map[uint64]context.CancelCauseFunc)}
+	l := &lineServer{
+		s: s, conn: line.New(c, rw.Reader, line.MaxInput),
+		reading: make(chan struct{}, 1), under: make(map[uint64]context.CancelCauseFunc),
+	}
 	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
 	defer l.cancel(nil)
 	// Operations end with the agent, and their ends are still told.
@@ -84,10 +87,10 @@ func (s *service) line(w http.ResponseWriter, r *http.Request) {
 func (l *lineServer) work() {
 	for {
 		l.waiting.Add(1)
-		l.reading.Lock()
+		l.reading <- struct{}{}
 		l.waiting.Add(-1)
 		ctx, req, payload, err := l.read()
-		l.reading.Unlock()
+		<-l.reading
 		if err != nil {
 			l.end(err)
 			return
@@ -105,7 +108,7 @@ func (l *lineServer) work() {
 	}
 }
 
-// read reads a request. With no error and no context it was one that nothing is to be done for. It needs reading.
+// read reads a request. With no error and no context it was one that nothing is to be done for. It needs the token of reading.
 func (l *lineServer) read() (context.Context, *apiv1.LineRequest, []byte, error) {
 	if err := context.Cause(l.ctx); err != nil {
 		return nil, nil, nil, err
