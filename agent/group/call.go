@@ -163,13 +163,18 @@ func (p *Operation) Wait(ctx context.Context) (*Result, error) {
 	select {
 	case <-o.finished:
 	case <-ctx.Done():
+	case <-m.ctx.Done():
+	}
+	switch { // of several that are ready select takes any, and what is over has its result
+	case o.over():
+	case m.ctx.Err() != nil:
+		m.abandon(o)
+		return nil, context.Cause(m.ctx)
+	default:
 		err := context.Cause(ctx)
 		p.r.Cancel(err)
 		m.abandon(o)
 		return nil, err
-	case <-m.ctx.Done():
-		m.abandon(o)
-		return nil, context.Cause(m.ctx)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

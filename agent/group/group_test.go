@@ -352,3 +352,36 @@ func TestLastWordIsHeard(t *testing.T) {
 		stop()
 	})
 }
+
+// TestResultBeforeTheEnd: a rank that waits for what is over has its result, also if its time is up by then: giving up ends the
+// group for all.
+func TestResultBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		defer stop()
+		f.tree = func([]string) Tree { return Tree{Leaders: []int{0, 0}, Limit: 1000} }
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		for i, err := range f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
+			for i := range 50 {
+				o, err := r.Start(Call{Collective: Barrier})
+				if err != nil {
+					return fmt.Errorf("barrier %d: %w", i, err)
+				}
+				select {
+				case <-o.o.finished:
+				case <-r.Done().Done():
+				}
+				if _, err := o.Wait(over); err != nil {
+					return fmt.Errorf("barrier %d is over: %w", i, err)
+				}
+				o.Drop()
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+}
