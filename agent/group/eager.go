@@ -3,16 +3,17 @@ package group
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// ahead is how many operations beyond the first that is not over here another host can be: as
-// many as a rank has under way, and as many again, since its rank may have heard of all that
-// this host's rank has begun, and this host of none.
-const ahead = 2 * MaxUnderWay
+// ahead is how many operations beyond those that all ranks of this host have begun another host can be: what is over
+// anywhere they have begun, and a rank has no more under way. How far that is from the first one that is not over has no bound: any number of
+// small ones pass by a large one whose planning takes long, and one host hears sooner than another that it starts.
+const ahead = MaxUnderWay
 
 // An eager is what this host knows of one small operation.
 type eager struct {
@@ -20,7 +21,6 @@ type eager struct {
 	items   map[int]item
 	arrived map[int]time.Time // by rank
 	spoiled bool              // ranks disagree: the coordinator will say so
-	over    bool              // it has its result, or is planned
 	sent    map[string]int64  // payload, by host
 	got     map[string]int64
 }
@@ -45,9 +45,21 @@ func (m *member) share(c plan.Collective, root bool) int64 {
 	return m.tree.Limit / int64(len(m.roster))
 }
 
-// eagerLocked returns what is known of operation seq; nil if it is over, or too far ahead.
+// begunLocked returns how many operations all ranks of this host have begun.
+func (m *member) begunLocked() uint64 {
+	if len(m.local) < len(m.own) {
+		return 0
+	}
+	least := uint64(math.MaxUint64)
+	for _, r := range m.local {
+		least = min(least, r.next)
+	}
+	return least
+}
+
+// eagerLocked returns what is known of operation seq; nil if it is over.
 func (m *member) eagerLocked(seq uint64) *eager {
-	if seq < m.eagerFloor || seq > m.eagerFloor+ahead {
+	if seq < m.settled && !m.behind[seq] {
 		return nil
 	}
 	e := m.eagers[seq]
@@ -55,21 +67,16 @@ func (m *member) eagerLocked(seq uint64) *eager {
 		e = &eager{items: make(map[int]item), arrived: make(map[int]time.Time), sent: make(map[string]int64), got: make(map[string]int64)}
 		m.eagers[seq] = e
 	}
-	if e.over {
-		return nil
-	}
 	return e
 }
 
-// settleLocked ends what is kept of operation seq: it has its result, or is planned.
+// settleLocked ends what is kept of operation seq, which all ranks of this host have begun: it has its result, or is planned.
 func (m *member) settleLocked(seq uint64) {
-	if e := m.eagerLocked(seq); e != nil {
-		*e = eager{over: true}
+	for ; m.settled <= seq; m.settled++ {
+		m.behind[m.settled] = true
 	}
-	for m.eagers[m.eagerFloor] != nil && m.eagers[m.eagerFloor].over {
-		delete(m.eagers, m.eagerFloor)
-		m.eagerFloor++
-	}
+	delete(m.behind, seq)
+	delete(m.eagers, seq)
 }
 
 // contributeLocked enters the item of a rank of this host, and returns what remains to be done
@@ -77,7 +84,7 @@ func (m *member) settleLocked(seq uint64) {
 func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish func()) {
 	e := m.eagerLocked(ready.Seq)
 	if e == nil {
-		return func() {} // not before the operation of this rank has begun
+		return func() {} // not before this rank has begun it
 	}
 	m.g.hurry.note(time.Now())
 	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data})
@@ -124,8 +131,8 @@ func (m *member) items(from string, msg *message) error {
 	if host < 0 || m.tree == nil {
 		return fmt.Errorf("host %s sent contributions before there was a tree", from)
 	}
-	if msg.Seq > m.eagerFloor+ahead {
-		return fmt.Errorf("host %s sent a contribution to operation %d, and %d is not over", from, msg.Seq, m.eagerFloor)
+	if begun := m.begunLocked(); msg.Seq >= begun+ahead {
+		return fmt.Errorf("host %s sent a contribution to operation %d, and the ranks here have begun %d", from, msg.Seq, begun)
 	}
 	e := m.eagerLocked(msg.Seq)
 	if e == nil {
@@ -182,15 +189,13 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 		return func() {}
 	}
 	if o.early != nil { // by the plan of a broadcast that was large
-		whole := *e
-		o.early.small = &whole
+		o.early.small = e
 		begun := m.sureLocked(o)
 		return func() { begun.word <- message{Kind: kindItems} }
 	}
 	o.running, o.inputs = true, nil
-	whole := *e
 	m.settleLocked(seq)
-	return func() { m.launch(o, func() { m.finishEager(o, &whole) }) }
+	return func() { m.launch(o, func() { m.finishEager(o, e) }) }
 }
 
 // holds reports whether the items of all ranks are there.

@@ -41,8 +41,9 @@ type member struct {
 	failed *Failure
 
 	// Small operations.
-	eagers     map[uint64]*eager // that some rank has begun, and are not over everywhere before them
-	eagerFloor uint64            // operations before it are over
+	eagers  map[uint64]*eager // that some rank has begun, and are not over
+	settled uint64            // operations before it are over, or planned, but for those in behind
+	behind  map[uint64]bool   // few: each rank of this host has them under way
 }
 
 // An op is one operation of the group at this host.
@@ -100,7 +101,7 @@ func newMember(g *Groups, job string, formed message) *member {
 		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
 		ctx: ctx, cancel: cancel, box: make(chan *message, 256),
 		leaving: make(chan struct{}), ended: make(chan struct{}),
-		local: make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager),
+		local: make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager), behind: make(map[uint64]bool),
 	}
 	m.grow(formed.Tree)
 	m.names = namesOf(m.roster)

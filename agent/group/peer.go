@@ -9,7 +9,7 @@ import (
 )
 
 // peerQueue is how many messages can wait for one host. Of an operation there is one for each
-// site at most, and of operations no more than [ahead].
+// site at most, and of operations that are small, and not over there, no more than its ranks have under way and [ahead].
 const peerQueue = 1024
 
 // A peer is another host of the group to which this one sends contributions. Its stream
@@ -73,7 +73,7 @@ func (m *member) grow(t *Tree) {
 // included, and stays until p has read it. What a stream that breaks had taken may be lost: it goes again
 // by way of the coordinator, as does all that follows.
 func (m *member) feed(p *peer) {
-	var log []message // sent, of the latest operations
+	log := sentLog{of: make(map[uint64]bool)}
 	c, err := m.openPeer(p.host)
 	if err != nil {
 		m.g.log.Debug("contributions go by way of the coordinator", "group", m.id, "peer", p.host, "err", err)
@@ -87,19 +87,16 @@ func (m *member) feed(p *peer) {
 			return
 		}
 		if msg.Kind == kindItems {
-			// That this host sends for msg.Seq says that some rank has begun it, so that all
-			// are past msg.Seq-ahead, and have heard of what they needed for that.
-			log = slices.DeleteFunc(log, func(old message) bool { return old.Seq+2*ahead < msg.Seq })
-			log = append(log, msg)
+			log.add(msg)
 		}
 		if err = c.Send(msg); err == nil {
 			return
 		}
 		m.g.log.Debug("contributions go by way of the coordinator", "group", m.id, "peer", p.host, "err", err)
-		for _, old := range log {
+		for _, old := range log.sent {
 			m.relay(p.host, old)
 		}
-		log = nil
+		log = sentLog{}
 	}
 	beat := time.NewTicker(beatPause)
 	defer beat.Stop()
@@ -125,7 +122,7 @@ func (m *member) feed(p *peer) {
 				break
 			}
 			if err == nil && c.finish() != nil {
-				for _, old := range log { // nobody is here to send it when somebody misses it
+				for _, old := range log.sent { // nobody is here to send it when somebody misses it
 					m.relay(p.host, old)
 				}
 			}
