@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -463,4 +465,74 @@ func TestFormedIsSaidAgain(t *testing.T) {
 			d.mu.Unlock()
 		}
 	})
+}
+
+// A wordless stream loses what comes on it if it bears the registration of rank 2.
+type wordless struct {
+	Stream
+	lost atomic.Bool
+}
+
+func (s *wordless) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(`"k":"register"`)) && bytes.Contains(b, []byte(`"rank":2,`)) {
+		s.lost.Store(true)
+	}
+	return s.Stream.Write(b)
+}
+
+func (s *wordless) Read(b []byte) (int, error) {
+	for {
+		n, err := s.Stream.Read(b)
+		if err != nil || !s.lost.Load() {
+			return n, err
+		}
+	}
+}
+
+// TestRankGoneAsTheGroupForms: a rank whose client ends before the word that the group has formed reaches it is lost to the others, also where
+// another rank of its host has heard the word; and a group whose other ranks want nothing of it ends as well.
+func TestRankGoneAsTheGroupForms(t *testing.T) {
+	for _, calls := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b")
+			job := "j"
+			for directoryHost(job, []string{"a", "b"}) != "a" {
+				job += "j"
+			}
+			f.opened = func(a, _ *half) Stream { return &wordless{Stream: a} }
+			gone, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if _, err := f.hosts["b"].Join(gone, job, 2, 3, JoinOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("rank 2: %v", err)
+				}
+			})
+			for rank, host := range []string{"a", "b"} {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+					defer cancel()
+					r, err := f.hosts[host].Join(ctx, job, rank, 3, JoinOptions{})
+					if err != nil {
+						t.Errorf("rank %d: %v", rank, err)
+						return
+					}
+					if calls {
+						_, err := r.Do(ctx, Call{Collective: Barrier})
+						wantFailure(t, err, Failure{Kind: RankLost, Rank: 2, Host: "b", Cause: "its client gave up while the group formed"})
+					}
+					r.Leave("")
+				})
+			}
+			wg.Wait()
+			time.Sleep(3 * attachTimeout)
+			synctest.Wait()
+			for name, g := range f.hosts {
+				if len(g.members)+len(g.coords)+len(g.claimed)+len(g.over) > 0 {
+					t.Errorf("calls %t: %s keeps state of the group", calls, name)
+				}
+			}
+			stop()
+		})
+	}
 }

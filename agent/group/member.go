@@ -119,6 +119,8 @@ func (m *member) add(key claim, hold *holding) *Rank {
 // run keeps the conn to the coordinator until the group is over for this host.
 func (m *member) run() {
 	defer m.forget()
+	late := time.NewTimer(attachTimeout) // as long as the directory keeps its word for the ranks
+	defer late.Stop()
 	for _, p := range m.peers {
 		m.feeds.Go(func() { m.feed(p) })
 	}
@@ -155,6 +157,11 @@ func (m *member) run() {
 					}
 					m.cancel(nil)
 				})
+			}
+			continue
+		case <-late.C:
+			if rank := m.absent(); rank >= 0 {
+				box.send(message{Kind: kindLost, Rank: rank, Cause: "its client gave up while the group formed"})
 			}
 			continue
 		case <-m.ctx.Done():
@@ -276,6 +283,19 @@ func (m *member) here() (n int) {
 		}
 	}
 	return n
+}
+
+// absent returns the first rank of this host that has not entered, -1 if all have. Its client may have ended while the word that
+// the group has formed was on its way, and nobody else knows. One that hears the word yet gets the failure that the others have.
+func (m *member) absent() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, rank := range m.own {
+		if m.local[rank] == nil {
+			return rank
+		}
+	}
+	return -1
 }
 
 // sendPlan hands the plan that a local rank has brought to the coordinator.
