@@ -130,7 +130,7 @@ func (m *member) run() {
 		m.lostCoordinator(err)
 		return
 	}
-	box := newOutbox(c, m.g.turn(m.roster[0], true))
+	box := newOutbox(c, m.g.turn(m.roster[0], m.mates()))
 	var tasks sync.WaitGroup
 	tasks.Go(box.run)
 	tasks.Go(func() { m.read(c) })
@@ -173,6 +173,19 @@ func (m *member) run() {
 	}
 	box.finish()
 	tasks.Wait()
+}
+
+// mates is how many hosts of the group are at this one's site, itself included; all, where that is not known.
+func (m *member) mates() (n int) {
+	if m.tree == nil {
+		return len(m.hosts)
+	}
+	for _, l := range m.tree.Leaders {
+		if l == m.tree.Leaders[m.self] {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *member) dial() (conn, error) {

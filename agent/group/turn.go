@@ -38,16 +38,13 @@ type turns struct {
 	free map[string]time.Time // by site: when what was said so far is over the way
 }
 
-// take returns how long a message of so many bytes waits, from now. With shared, all mates are taken to speak at once, as
-// members do; otherwise only this host does.
-func (t *turns) take(w Way, bytes int, shared bool, now time.Time) time.Duration {
+// take returns how long a message of so many bytes waits, from now. Of the mates so many are taken to speak at once, this host among
+// them: all that are of the group, as members do, or only this one.
+func (t *turns) take(w Way, bytes, mates int, now time.Time) time.Duration {
 	if !(w.Rate > 0) {
 		return 0
 	}
-	said := float64(max(bytes, leastSaid))
-	if shared {
-		said *= float64(max(w.Mates, 1))
-	}
+	said := float64(max(bytes, leastSaid)) * float64(max(min(w.Mates, mates), 1))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.free == nil || len(t.free) >= maxTurns {
@@ -67,12 +64,12 @@ func (t *turns) take(w Way, bytes int, shared bool, now time.Time) time.Duration
 	return wait
 }
 
-// turn returns what an outbox to host asks before each message.
-func (g *Groups) turn(host string, shared bool) func(message) time.Duration {
+// turn returns what an outbox to host asks before each message, see take.
+func (g *Groups) turn(host string, mates int) func(message) time.Duration {
 	if g.cfg.Way == nil || host == g.cfg.Self {
 		return nil
 	}
 	return func(m message) time.Duration {
-		return g.turns.take(g.cfg.Way(host), saidHeader+len(m.Part)+len(m.Rows), shared, time.Now())
+		return g.turns.take(g.cfg.Way(host), saidHeader+len(m.Part)+len(m.Rows), mates, time.Now())
 	}
 }
