@@ -104,7 +104,7 @@ func (m *member) goOn(msg message) {
 	}
 	m.mu.Unlock()
 	if e == nil || e.kept.number != msg.Begun {
-		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "told to go on with what has not begun here"})
+		m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: "told to go on with what has not begun here"})
 	}
 	if e != nil {
 		e.word <- msg

@@ -175,7 +175,7 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 			e.conn.Abort() // no member of this group, or a second conn
 			return
 		}
-		b := newOutbox(e.conn, c.g.turn(e.host, 1))
+		b := newOutbox(e.conn, outboxRoom, c.g.turn(e.host, 1))
 		c.boxes[e.host] = b
 		if !c.g.start(b.run) {
 			e.conn.Abort()

@@ -239,7 +239,7 @@ func (m *member) finishEager(o *op, e *eager) {
 		res.elapsed = max(0, time.Since(begun))
 		res.transfer = e.traffic()
 	} else {
-		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
+		m.alarm(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
 		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
 		if cause := context.Cause(m.ctx); cause != nil {
 			err = cause

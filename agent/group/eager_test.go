@@ -495,7 +495,7 @@ func TestLiesAboutItems(t *testing.T) {
 // TestRelay: what a member cannot send itself waits for a host that has not attached.
 func TestRelay(t *testing.T) {
 	c := &coordinator{
-		g: New(Config{}), hosts: []string{"a", "b", "c"}, boxes: map[string]*outbox{"a": newOutbox(nil, nil)}, gone: map[string]bool{"c": true},
+		g: New(Config{}), hosts: []string{"a", "b", "c"}, boxes: map[string]*outbox{"a": newOutbox(nil, outboxRoom, nil)}, gone: map[string]bool{"c": true},
 	}
 	for _, to := range []string{"b", "a", "c", "b"} {
 		c.relay("x", message{Kind: kindRelay, Host: to, Seq: 7})
@@ -503,7 +503,7 @@ func TestRelay(t *testing.T) {
 	if len(c.parked) != 2 || len(c.boxes["a"].queue) != 1 {
 		t.Fatalf("%d wait, %d were sent", len(c.parked), len(c.boxes["a"].queue))
 	}
-	c.boxes["b"] = newOutbox(nil, nil)
+	c.boxes["b"] = newOutbox(nil, outboxRoom, nil)
 	c.unpark("b")
 	if len(c.parked) != 0 || len(c.boxes["b"].queue) != 2 {
 		t.Errorf("%d wait, %d were sent", len(c.parked), len(c.boxes["b"].queue))

@@ -35,7 +35,7 @@ func (m *member) start(msg message) {
 	}
 	m.mu.Unlock()
 	if o == nil {
-		m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that not all ranks here asked for"})
+		m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: "start of an operation that not all ranks here asked for"})
 		return
 	}
 	m.refuse(&msg)
@@ -84,7 +84,7 @@ func (m *member) complete(o *op, res *result, err error, begun time.Time) {
 		if errors.As(err, &input) {
 			msg = message{Kind: kindLost, Rank: input.rank, Cause: err.Error(), Failure: &Failure{Kind: RankFailed}}
 		}
-		m.say(msg)
+		m.alarm(msg)
 		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words
 	}
 	if cause := context.Cause(m.ctx); err != nil && cause != nil {
@@ -106,7 +106,7 @@ func (m *member) finishRun(o *op, res *result) {
 		return
 	}
 	if err := <-res.rest; err != nil && m.ctx.Err() == nil {
-		m.say(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
+		m.alarm(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
 	}
 	m.mu.Lock()
 	close(o.through)

@@ -20,6 +20,7 @@ type member struct {
 	ctx    context.Context // ends with the group; its cause is the failure
 	cancel context.CancelCauseFunc
 	box    chan *message // to the coordinator; drained by run
+	alarms chan *message // that goes before it
 
 	feeds   sync.WaitGroup // of those that send to peers; run starts them
 	leaving chan struct{}  // closed by run when all ranks of this host have left
@@ -99,7 +100,7 @@ func newMember(g *Groups, job string, formed message) *member {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
 	m := &member{
 		g: g, id: formed.Group, job: job, roster: formed.Hosts, hosts: uniqueHosts(formed.Hosts),
-		ctx: ctx, cancel: cancel, box: make(chan *message, 256),
+		ctx: ctx, cancel: cancel, box: make(chan *message, memberRoom), alarms: make(chan *message, 1),
 		leaving: make(chan struct{}), ended: make(chan struct{}),
 		local: make(map[int]*Rank), ops: make(map[uint64]*op), eagers: make(map[uint64]*eager), behind: make(map[uint64]bool),
 	}
@@ -116,6 +117,10 @@ func (m *member) add(key claim, hold *holding) *Rank {
 	return r
 }
 
+// memberRoom is how many messages of a member's ranks can wait for its outbox, and how many there if that is more than what all ranks
+// have under way.
+const memberRoom = 64
+
 // run keeps the conn to the coordinator until the group is over for this host.
 func (m *member) run() {
 	defer m.forget()
@@ -130,49 +135,64 @@ func (m *member) run() {
 		m.lostCoordinator(err)
 		return
 	}
-	box := newOutbox(c, m.g.turn(m.roster[0], m.mates()))
+	box := newOutbox(c, max(memberRoom, MaxUnderWay*len(m.own)), m.g.turn(m.roster[0], m.mates()))
+	box.urgent = m.alarms
 	var tasks sync.WaitGroup
 	tasks.Go(box.run)
 	tasks.Go(func() { m.read(c) })
+	box.finish(m.forward(box, late.C, &tasks)...)
+	tasks.Wait()
+}
+
+// forward moves what this host says to the outbox, until the group is over for it, and returns what is left. Where the coordinator hears more
+// slowly than small operations end, for which nobody waits for it, there is no room, and ranks wait in say.
+func (m *member) forward(box *outbox, late <-chan time.Time, tasks *sync.WaitGroup) (rest []*message) {
 	left := 0 // ranks of this host that have said so here: one that is about to would not be heard any more
 	for {
+		var next *message
 		select {
-		case msg := <-m.box:
-			last := false
-			if msg.Kind == kindLeft {
-				left++
-				last = left == m.here()
-			}
-			if last {
-				close(m.leaving) // before the coordinator hears of it: it may hang up at once
-			}
-			box.send(*msg)
-			if last {
-				tasks.Go(func() {
-					m.awaitRests() // others wait for what is under way
-					select {
-					case <-m.ended:
-					default:
-						m.feeds.Wait() // or queued
-					}
-					m.cancel(nil)
-				})
-			}
-			continue
-		case <-late.C:
+		case next = <-m.box:
+		case <-late:
 			if rank := m.absent(); rank >= 0 {
-				box.send(message{Kind: kindLost, Rank: rank, Cause: "its client gave up while the group formed"})
+				m.alarm(message{Kind: kindLost, Rank: rank, Cause: "its client gave up while the group formed"})
 			}
 			continue
 		case <-m.ctx.Done():
 		}
-		break
+		if next == nil {
+			break
+		}
+		if next.Kind == kindLeft {
+			left++
+		}
+		last := next.Kind == kindLeft && left == m.here()
+		if last {
+			close(m.leaving) // before the coordinator hears of it: it may hang up at once
+		}
+		select {
+		case box.queue <- next:
+		case <-m.ctx.Done():
+			rest = append(rest, next)
+		}
+		if last {
+			tasks.Go(m.linger)
+		}
 	}
-	for len(m.box) > 0 { // what was queued before the end, such as the loss of a rank
-		box.send(*<-m.box)
+	for len(m.box) > 0 {
+		rest = append(rest, <-m.box)
 	}
-	box.finish()
-	tasks.Wait()
+	return rest
+}
+
+// linger ends the group for this host, whose ranks have left, when others wait for nothing of it.
+func (m *member) linger() {
+	m.awaitRests() // others wait for what is under way
+	select {
+	case <-m.ended:
+	default:
+		m.feeds.Wait() // or queued
+	}
+	m.cancel(nil)
 }
 
 // mates is how many hosts of the group are at this one's site, itself included; all, where that is not known.
@@ -238,7 +258,7 @@ func (m *member) read(c conn) {
 			m.g.shelf.recall(m.roster[0], msg.Begun)
 		case msg.Kind == kindItems:
 			if err := m.items(msg.Host, &msg); err != nil {
-				m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
+				m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
 			}
 		case msg.Kind == kindAbort && msg.Failure != nil:
 			m.fail(msg.Failure)
@@ -268,7 +288,7 @@ func (m *member) fail(f *Failure) {
 // stop ends the group because the agent is stopping; the others are told first.
 func (m *member) stop() {
 	f := stopped(m.g.cfg.Self)
-	m.say(message{Kind: kindLost, Rank: slices.Index(m.roster, m.g.cfg.Self), Cause: f.Cause, Failure: f})
+	m.alarm(message{Kind: kindLost, Rank: slices.Index(m.roster, m.g.cfg.Self), Cause: f.Cause, Failure: f})
 	m.fail(f)
 }
 
@@ -319,14 +339,23 @@ func (m *member) sendPlan(msg message) {
 		given = o.inputs[msg.Rank].plan
 	}
 	m.mu.Unlock()
-	m.say(message{Kind: kindPlan, Seq: msg.Seq, Rank: msg.Rank, Part: given})
+	m.g.start(func() { m.say(message{Kind: kindPlan, Seq: msg.Seq, Rank: msg.Rank, Part: given}) })
 }
 
-// say queues a message to the coordinator.
+// say queues a message to the coordinator, and waits until there is room. What reads the coordinator's words must not: by
+// them there is.
 func (m *member) say(msg message) {
 	select {
 	case m.box <- &msg:
 	case <-m.ctx.Done():
+	}
+}
+
+// alarm has the coordinator told what ends the group, before all that waits. It waits for nothing: what comes second says nothing new.
+func (m *member) alarm(msg message) {
+	select {
+	case m.alarms <- &msg:
+	default:
 	}
 }
 

@@ -9,6 +9,12 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
+// maxPending bounds the operations of which not all ranks, or hosts, have told. Who is slow only never gets so far: a host's words lag by those
+// that are not confirmed and those that wait there, and other ranks are ahead of what its ranks have begun by what they have under way.
+const maxPending = 1024
+
+const _ uint = maxPending - (maxSaid + 2*memberRoom + 4*MaxUnderWay) // it is more
+
 // A plannedOp is what came of planning operation seq.
 type plannedOp struct {
 	seq     uint64
@@ -50,7 +56,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 		op = newPending()
 		c.ops[m.Seq] = op
 	}
-	if op.started || op.ready[m.Rank].Kind != "" || m.Size < 0 || len(c.ops) > 1024 {
+	if op.started || op.ready[m.Rank].Kind != "" || m.Size < 0 || len(c.ops) > maxPending {
 		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: fmt.Sprintf("rank %d: operation %d is out of order", m.Rank, m.Seq)})
 		return
 	}

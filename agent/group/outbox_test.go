@@ -30,7 +30,7 @@ func (c *deafConn) Abort()                 {}
 func TestOutboxOutlivesItsPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &deafConn{closed: make(chan struct{})}
-		o := newOutbox(c, nil)
+		o := newOutbox(c, outboxRoom, nil)
 		ended := make(chan struct{})
 		go func() { o.run(); close(ended) }()
 		time.Sleep(10 * beatPause)

@@ -109,7 +109,7 @@ func (m *member) feed(p *peer) {
 				deliver(message{Kind: kindBeat})
 			}
 		case <-p.full:
-			m.say(message{Kind: kindBroken, Cause: "contributions for host " + p.host + " found no place"})
+			m.alarm(message{Kind: kindBroken, Cause: "contributions for host " + p.host + " found no place"})
 			return
 		case <-m.leaving:
 			for {
@@ -184,11 +184,11 @@ func (m *member) hear(host string, c conn) bool {
 		case msg.Kind == kindBeat:
 		case msg.Kind == kindItems:
 			if err := m.items(host, &msg); err != nil {
-				m.say(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
+				m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})
 				return false
 			}
 		default:
-			m.say(message{Kind: kindBroken, Cause: "unexpected message " + string(msg.Kind) + " from the member on host " + host})
+			m.alarm(message{Kind: kindBroken, Cause: "unexpected message " + string(msg.Kind) + " from the member on host " + host})
 			return false
 		}
 	}

@@ -234,5 +234,5 @@ func (r *Rank) Cancel(cause error) {
 
 // lost tells the coordinator, which tells everyone.
 func (r *Rank) lost(k FailureKind, cause error) {
-	r.m.say(message{Kind: kindLost, Rank: r.rank, Cause: cause.Error(), Failure: &Failure{Kind: k}})
+	r.m.alarm(message{Kind: kindLost, Rank: r.rank, Cause: cause.Error(), Failure: &Failure{Kind: k}})
 }

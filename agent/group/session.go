@@ -21,6 +21,8 @@ const (
 	// maxUnheard and maxUnheardBytes bound what is kept of what the other end has not confirmed. With more a session cannot move.
 	maxUnheard      = 1024
 	maxUnheardBytes = 16 << 20
+	// maxSaid is after how many words that are not confirmed a member says no more until some are: the rest is for its last ones.
+	maxSaid = 3 * confirmEvery
 	// confirmEvery is after how many words a beat confirms them, if nothing else does before.
 	confirmEvery = maxUnheard / 4
 )
@@ -46,6 +48,7 @@ type session struct {
 	// again is [Config.Again], at the member; nil: no other stream can be had.
 	again func(ctx context.Context, since time.Time, wanted func() bool) (Stream, error)
 	due   chan struct{}   // holds a token when a beat is wanted before its time
+	room  chan struct{}   // holds a token when the session may be full no more
 	ctx   context.Context // ends with the session
 	end   context.CancelFunc
 
@@ -77,7 +80,7 @@ type session struct {
 func always() bool { return true }
 
 func newSession(id ID, c *streamConn) *session {
-	s := &session{group: id, heard: c.heard, due: make(chan struct{}, 1), changed: make(chan struct{})}
+	s := &session{group: id, heard: c.heard, due: make(chan struct{}, 1), room: make(chan struct{}, 1), changed: make(chan struct{})}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.carry(c)
 	return s
@@ -142,6 +145,17 @@ func (s *session) drop(n int) {
 	}
 	clear(s.kept[:n])
 	s.kept = s.kept[n:]
+	if len(s.kept) < maxSaid && len(s.kept)+n >= maxSaid {
+		token(s.room)
+	}
+}
+
+// full reports whether the outbox of s is to wait for room, or for the end of s. A coordinator's does not: what that says is bounded by what the
+// ranks of the member have under way.
+func (s *session) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.again != nil && s.able && len(s.kept) >= maxSaid && s.ctx.Err() == nil
 }
 
 // confirmed takes that the other end has so many words, plus one. It reports whether the rest is all here. It needs mu.
@@ -229,9 +243,12 @@ func (s *session) take(c *streamConn, m *message) bool {
 }
 
 // beat has a beat sent soon.
-func (s *session) beat() {
+func (s *session) beat() { token(s.due) }
+
+// token puts one into c, which holds one at most.
+func token(c chan<- struct{}) {
 	select {
-	case s.due <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
