@@ -92,7 +92,9 @@ type registration struct {
 	limit time.Duration // from now on; 0 is none
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
-	out   chan message  // waiting (dropped when full), then one formed or refused
+	// straight says that the host knows contributions that go straight.
+	straight bool
+	out      chan message // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
@@ -125,22 +127,28 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 	if old := f.regs[m.Rank]; old != nil && old.host != host {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
-	reg := &registration{host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, out: make(chan message, 4)}
+	reg := &registration{
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, out: make(chan message, 4),
+	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
 		d.limit(f, reg)
 		d.changed(f)
 		return reg, nil
 	}
-	hosts := make([]string, f.ranks)
+	hosts, straight := make([]string, f.ranks), true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
+		straight = straight && reg.straight
 	}
 	var id ID
 	rand.Read(id[:])
 	d.forget(f)
 	whole = func() { // outside the lock: the map is looked at
 		formed := message{Kind: kindFormed, Group: id, Hosts: hosts, Tree: d.tree(hosts)}
+		if formed.Tree != nil && !straight { // some host is of before that was known
+			formed.Tree.Straight = 0
+		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more
 			r.out <- formed // room is kept for it

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -42,7 +43,7 @@ func (m *member) share(c plan.Collective, root bool) int64 {
 	case c == Broadcast || c == Barrier:
 		return 0
 	}
-	return m.tree.Limit / int64(len(m.roster))
+	return max(m.treeShare(), m.straightShare(c))
 }
 
 // begunLocked returns how many operations all ranks of this host have begun.
@@ -87,7 +88,7 @@ func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish
 		return func() {} // not before this rank has begun it
 	}
 	m.g.hurry.note(time.Now())
-	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data})
+	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data, m.goesStraight(ready)})
 	return m.spreadLocked(e, ready.Seq, []int{rank})
 }
 
@@ -110,7 +111,7 @@ func (m *member) agrees(e *eager, it item) bool {
 	}
 	for _, o := range e.items {
 		if o.even && it.even {
-			return len(o.data) == len(it.data) // they agree among themselves
+			return bytes.Equal(o.rows, it.rows) // they agree among themselves
 		}
 	}
 	return true
@@ -145,6 +146,9 @@ func (m *member) items(from string, msg *message) error {
 		if !m.mayTell(host, at) {
 			return fmt.Errorf("host %s sent a contribution of rank %d, which is not its to tell", from, it.rank)
 		}
+		if it.straight && (host != at || m.straightShare(msg.Collective) == 0) {
+			return fmt.Errorf("host %s sent a contribution of rank %d as if it went straight, which it does not", from, it.rank)
+		}
 		if size := int64(len(it.data) + len(it.rows)); size > m.share(msg.Collective, it.rank == msg.Root) {
 			return fmt.Errorf("host %s sent a contribution of rank %d of %d bytes, more than travel with a call", from, it.rank, size)
 		}
@@ -171,9 +175,13 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 		return func() {}
 	}
 	site := m.tree.Leaders[m.at[fresh[0]]] // all of one message are of one site, or this host does not lead
+	whole := m.at[fresh[0]] == m.self && e.holds(m.own)
+	if whole {
+		m.sendStraight(e, seq)
+	}
 	switch {
 	case m.tree.Leaders[m.self] != m.self:
-		if m.at[fresh[0]] == m.self && e.holds(m.own) {
+		if whole {
 			m.sendItems(e, seq, m.own, []int{m.tree.Leaders[m.self]})
 		}
 	case site == m.self:
@@ -203,7 +211,7 @@ func (e *eager) holds(ranks []int) bool {
 	return !slices.ContainsFunc(ranks, func(r int) bool { _, ok := e.items[r]; return !ok })
 }
 
-// sendItems queues the items of ranks for hosts. The caller holds m.mu: nothing blocks.
+// sendItems queues the items of ranks for hosts, but for those that go straight. The caller holds m.mu: nothing blocks.
 func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 	if len(hosts) == 0 {
 		return
@@ -211,9 +219,13 @@ func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root}
 	var bytes int64
 	for _, r := range ranks {
-		it := e.items[r]
-		msg.Part = appendItem(msg.Part, &it)
-		bytes += int64(len(it.data))
+		if it := e.items[r]; !it.straight {
+			msg.Part = appendItem(msg.Part, &it)
+			bytes += int64(len(it.data))
+		}
+	}
+	if len(msg.Part) == 0 {
+		return
 	}
 	for _, h := range hosts {
 		e.sent[m.hosts[h]] += bytes
@@ -238,6 +250,7 @@ func (m *member) finishEager(o *op, e *eager) {
 		}
 		res.elapsed = max(0, time.Since(begun))
 		res.transfer = e.traffic()
+		res.info.Bound = max(res.info.Bound, m.tree.takes(res.transfer.Received))
 	} else {
 		m.alarm(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
 		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words

@@ -77,7 +77,7 @@ func (m *member) gather(seq uint64, e *eager) (*result, error) {
 		}
 		return res, nil
 	}
-	cut, err := e.cut(n)
+	cut, err := m.cut(e)
 	if err != nil {
 		return nil, err
 	}
@@ -95,23 +95,36 @@ func (m *member) gather(seq uint64, e *eager) (*result, error) {
 	return res, nil
 }
 
-// cut returns the block from each rank to each rank of an alltoall among n.
-func (e *eager) cut(n int) ([][][]byte, error) {
-	blocks := make([][][]byte, n)
+// cut returns the block of an alltoall from each rank to each rank of this host.
+func (m *member) cut(e *eager) ([]map[int][]byte, error) {
+	n := len(m.roster)
+	blocks := make([]map[int][]byte, n)
 	for s := range blocks {
 		it := e.items[s]
-		total, err := checkRow(it.rows, n)
-		if err != nil || total != int64(len(it.data)) {
+		if _, err := checkRow(it.rows, n); err != nil {
 			return nil, fmt.Errorf("rank %d: %w", s, errRow)
 		}
 		sizes, err := readRows(it.rows, 1, n)
 		if err != nil {
 			return nil, fmt.Errorf("rank %d: %w", s, err)
 		}
+		blocks[s] = make(map[int][]byte, len(m.own))
 		rest := it.data
-		for _, size := range sizes[0] {
-			blocks[s] = append(blocks[s], rest[:size])
+		for d, size := range sizes[0] {
+			here := m.at[d] == m.self
+			if it.straight && m.at[s] != m.self && !here {
+				continue
+			}
+			if size > int64(len(rest)) {
+				return nil, fmt.Errorf("rank %d: %w", s, errRow)
+			}
+			if here {
+				blocks[s][d] = rest[:size]
+			}
 			rest = rest[size:]
+		}
+		if len(rest) > 0 {
+			return nil, fmt.Errorf("rank %d: %w", s, errRow)
 		}
 	}
 	return blocks, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -154,7 +155,6 @@ func TestSteps(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, stop := newFabric(t, "a", "b", "c", "d")
 			rng := rand.New(rand.NewPCG(seed, 97))
-			f.tree = randomTree(rng, 2000)
 			breaks := seed%3 == 2
 			if breaks {
 				for _, g := range f.hosts {
@@ -169,6 +169,12 @@ func TestSteps(t *testing.T) {
 			ranks := make([]string, 1+rng.IntN(9))
 			for i := range ranks {
 				ranks[i] = string(rune('a' + rng.IntN(4)))
+			}
+			f.tree = randomTree(rng, 2000)
+			if seed%2 == 1 { // up to 20 bytes of a rank by the tree, the rest straight
+				f.tree = func(hosts []string) Tree {
+					return Tree{Leaders: make([]int, len(hosts)), Limit: int64(20 * len(ranks)), Straight: 4000}
+				}
 			}
 			steps := make([]step, 40)
 			for i := range steps {
@@ -457,12 +463,15 @@ func TestTooManyUnderWay(t *testing.T) {
 func TestLiesAboutItems(t *testing.T) {
 	one := func(rank int, data string) []byte { return appendItem(nil, &item{rank: rank, data: []byte(data)}) }
 	for name, msg := range map[string]message{
-		"of another host": {Kind: kindItems, Collective: plan.Allgather, Part: one(0, "x")},
-		"far ahead":       {Kind: kindItems, Collective: plan.Allgather, Seq: 1 << 40, Part: one(2, "x")},
-		"too much":        {Kind: kindItems, Collective: plan.Allgather, Part: one(2, strings.Repeat("x", 1000/3+1))},
-		"not the root":    {Kind: kindItems, Collective: Broadcast, Root: 1, Part: one(2, "x")},
-		"malformed":       {Kind: kindItems, Collective: plan.Allgather, Part: []byte{9}},
-		"another kind":    {Kind: kindReady},
+		"of another host":          {Kind: kindItems, Collective: plan.Allgather, Part: one(0, "x")},
+		"far ahead":                {Kind: kindItems, Collective: plan.Allgather, Seq: 1 << 40, Part: one(2, "x")},
+		"too much":                 {Kind: kindItems, Collective: plan.Allgather, Part: one(2, strings.Repeat("x", 1000/3+1))},
+		"not the root":             {Kind: kindItems, Collective: Broadcast, Root: 1, Part: one(2, "x")},
+		"malformed":                {Kind: kindItems, Collective: plan.Allgather, Part: []byte{9}},
+		"another kind":             {Kind: kindReady},
+		"straight of another host": {Kind: kindItems, Collective: plan.Allgather, Part: appendItem(nil, &item{rank: 1, straight: true})},
+		"straight, and never":      {Kind: kindItems, Collective: Broadcast, Root: 2, Part: appendItem(nil, &item{rank: 2, straight: true})},
+		"sizes that are none":      {Kind: kindItems, Collective: plan.Alltoall, Part: appendItem(nil, &item{rank: 2, straight: true, rows: []byte{7}, data: []byte("x")})},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, stop := newFabric(t, "a", "b", "c")
@@ -521,6 +530,8 @@ func TestTreeCheck(t *testing.T) {
 	for _, bad := range []Tree{
 		{}, {Leaders: []int{0}}, {Leaders: []int{0, 2, 2, 3}}, {Leaders: []int{1, 1, -1}}, {Leaders: []int{1, 2, 2}},
 		{Leaders: []int{0, 0, 0}, Limit: -1}, {Leaders: []int{0, 0, 0}, Limit: maxEager + 1}, {Leaders: []int{0, 0, 0}, Bound: -1},
+		{Leaders: []int{0, 0, 0}, Straight: -1}, {Leaders: []int{0, 0, 0}, Straight: maxEager + 1}, {Leaders: []int{0, 0, 2}, Straight: 1},
+		{Leaders: []int{0, 0, 0}, Rate: math.NaN()}, {Leaders: []int{0, 0, 0}, Rate: -1},
 	} {
 		if bad.check(3) == nil {
 			t.Errorf("%+v passes", bad)
@@ -533,6 +544,7 @@ func TestTreeCheck(t *testing.T) {
 
 func FuzzItems(f *testing.F) {
 	f.Add(appendItem(appendItem(nil, &item{rank: 1, data: []byte("data")}), &item{rank: 2, even: true, rows: []byte{1, 1}}), uint8(3))
+	f.Add(appendItem(nil, &item{rank: 1, even: true, straight: true, rows: []byte{1, 1}, data: []byte("data")}), uint8(3))
 	f.Add([]byte{0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, uint8(1))
 	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
 		items, err := readItems(in, int(n))

@@ -10,11 +10,13 @@ type item struct {
 	rank int
 	even bool   // alltoall: the rank gave no sizes
 	rows []byte // alltoall: its sizes, as in a ready message
-	data []byte
+	data []byte // of an alltoall that goes straight: at other hosts only what is for their ranks
+	// straight says that its host sends it to each other host, see straight.go.
+	straight bool
 }
 
-// evenFlag stands for item.even in an encoded item.
-const evenFlag = 1
+// evenFlag and straightFlag stand for item.even and item.straight in an encoded item.
+const evenFlag, straightFlag = 1, 2
 
 // appendItem appends the encoded item: uvarints of rank, flags, length of rows and length of data,
 // the first two followed by nothing and the others by what they count.
@@ -24,11 +26,21 @@ func appendItem(b []byte, it *item) []byte {
 	if it.even {
 		flags = evenFlag
 	}
+	if it.straight {
+		flags |= straightFlag
+	}
 	b = binary.AppendUvarint(b, flags)
 	b = binary.AppendUvarint(b, uint64(len(it.rows)))
 	b = append(b, it.rows...)
 	b = binary.AppendUvarint(b, uint64(len(it.data)))
 	return append(b, it.data...)
+}
+
+func appendItems(b []byte, items []item) []byte {
+	for i := range items {
+		b = appendItem(b, &items[i])
+	}
+	return b
 }
 
 var errItems = errors.New("contributions are malformed")
@@ -55,13 +67,13 @@ func readItems(b []byte, ranks int) ([]item, error) {
 	}
 	for len(b) > 0 {
 		rank, ok1 := number(ranks)
-		flags, ok2 := number(evenFlag + 1)
+		flags, ok2 := number(2 * straightFlag)
 		rows, ok3 := bytes()
 		data, ok4 := bytes()
 		if !ok1 || !ok2 || !ok3 || !ok4 || len(items) >= ranks {
 			return nil, errItems
 		}
-		items = append(items, item{rank, flags == evenFlag, rows, data})
+		items = append(items, item{rank, flags&evenFlag != 0, rows, data, flags&straightFlag != 0})
 	}
 	return items, nil
 }

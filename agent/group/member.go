@@ -22,7 +22,7 @@ type member struct {
 	box    chan *message // to the coordinator; drained by run
 	alarms chan *message // that goes before it
 
-	feeds   sync.WaitGroup // of those that send to peers; run starts them
+	feeds   sync.WaitGroup // of those that send to peers, see feedAll
 	leaving chan struct{}  // closed by run when all ranks of this host have left
 	ended   chan struct{}  // closed by read when the coordinator has hung up after that: all ranks have left
 
@@ -34,14 +34,16 @@ type member struct {
 	own          []int         // ranks of this host
 	siteRanks    map[int][]int // by leader
 	leaders, led []int         // if this host leads: the other leaders, and its hosts
-	peers        map[int]*peer
 
 	mu     sync.Mutex // guards the fields below; nothing blocks while it is held
+	peers  map[int]*peer
 	local  map[int]*Rank
 	ops    map[uint64]*op
 	failed *Failure
 
 	// Small operations.
+	feeding bool              // run has begun: who adds a peer has to feed it
+	sealed  bool              // no peer is added any more
 	eagers  map[uint64]*eager // that some rank has begun, and are not over
 	settled uint64            // operations before it are over, or planned, but for those in behind
 	behind  map[uint64]bool   // few: each rank of this host has them under way
@@ -126,10 +128,8 @@ func (m *member) run() {
 	defer m.forget()
 	late := time.NewTimer(attachTimeout) // as long as the directory keeps its word for the ranks
 	defer late.Stop()
-	for _, p := range m.peers {
-		m.feeds.Go(func() { m.feed(p) })
-	}
-	defer m.feeds.Wait()
+	m.feedAll()
+	defer m.awaitFeeds()
 	c, err := m.dial()
 	if err != nil {
 		m.lostCoordinator(err)
@@ -190,7 +190,7 @@ func (m *member) linger() {
 	select {
 	case <-m.ended:
 	default:
-		m.feeds.Wait() // or queued
+		m.awaitFeeds() // or queued
 	}
 	m.cancel(nil)
 }

@@ -53,6 +53,7 @@ type message struct {
 	Root       int             `json:"root,omitempty"`  // of a broadcast
 	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
 	Tree       *Tree           `json:"tree,omitempty"`
+	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -78,7 +79,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

@@ -65,7 +65,7 @@ func (m *member) grow(t *Tree) {
 		to = slices.Concat(m.leaders, m.led)
 	}
 	for _, h := range to {
-		m.peers[h] = &peer{host: m.hosts[h], queue: make(chan *message, peerQueue), full: make(chan struct{})}
+		m.peerLocked(h) // which nobody else has yet
 	}
 }
 

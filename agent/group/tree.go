@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -27,25 +28,44 @@ type Tree struct {
 	Leaders []int `json:"leaders"`
 	// Limit bounds what all ranks contribute together to an operation that travels so, in bytes.
 	Limit int64 `json:"limit"`
+	// Straight bounds, for a group inside one site, what a host gets of an operation whose contributions go straight from each host to
+	// each other one, in bytes. 0: none does.
+	Straight int64 `json:"straight,omitempty"`
+	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
+	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the largest one-way delay
 	// between two hosts. 0 where unknown.
 	Bound time.Duration `json:"bound,omitempty"`
 	Epoch uint64        `json:"epoch,omitempty"` // of the map
 }
 
-// maxEager bounds Tree.Limit: what is kept of operations under way is a multiple of it.
+// maxEager bounds Tree.Limit and Tree.Straight: what is kept of operations under way is a multiple of them.
 const maxEager = 64 << 10
 
 func (t *Tree) check(hosts int) error {
 	if len(t.Leaders) != hosts || t.Limit < 0 || t.Limit > maxEager || t.Bound < 0 {
 		return fmt.Errorf("tree with %d leaders for %d hosts, a limit of %d bytes and a bound of %v", len(t.Leaders), hosts, t.Limit, t.Bound)
 	}
+	if t.Straight < 0 || t.Straight > maxEager || !(t.Rate >= 0) {
+		return fmt.Errorf("tree with %d bytes that go straight, at %g bytes a second", t.Straight, t.Rate)
+	}
 	for h, l := range t.Leaders {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {
 			return fmt.Errorf("tree in which host %d is led by %d", h, l)
 		}
+		if t.Straight > 0 && l != t.Leaders[0] {
+			return fmt.Errorf("tree of several sites with %d bytes that go straight", t.Straight)
+		}
 	}
 	return nil
+}
+
+// takes is the least time in which a host gets so many bytes, 0 where it is not known.
+func (t *Tree) takes(bytes int64) time.Duration {
+	if t.Rate == 0 {
+		return 0
+	}
+	return time.Duration(min(float64(bytes)/t.Rate*1e9, math.MaxInt64/2))
 }
 
 // treeOf returns the tree of a group, nil for none: then small operations are planned like others.
@@ -55,7 +75,7 @@ func (g *Groups) treeOf(roster []string) *Tree {
 	}
 	hosts := uniqueHosts(roster)
 	t := g.cfg.Tree(hosts)
-	t.Limit = min(t.Limit, maxEager)
+	t.Limit, t.Straight = min(t.Limit, maxEager), min(t.Straight, maxEager)
 	if err := t.check(len(hosts)); err != nil {
 		g.log.Warn("small operations are planned like large ones", "err", err)
 		return nil

@@ -1,0 +1,124 @@
+package group
+
+import (
+	"fmt"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// Inside one site a leader's port is where small operations wait: of an allgather of eight ranks it sends what all give seven times. So what is more than
+// travels by the tree, and still little ([Tree.Straight]), goes straight: from each host to each of the others, and of an alltoall only what is for the ranks
+// there. That is one way in place of two, each port carries what it has to and no more, and nobody waits for the coordinator. It is another message for each pair
+// of hosts, so what is very small goes by the tree.
+//
+// How an item travels is said in it: its own host decides by its size, and a leader passes on what is not straight.
+
+// goesStraight reports whether what a rank contributes goes so, if it travels with the call.
+func (m *member) goesStraight(ready *message) bool {
+	return m.straightShare(ready.Collective) > 0 && ready.Size+int64(len(ready.Rows)) > m.treeShare()
+}
+
+// treeShare is how many bytes of a rank travel by the tree.
+func (m *member) treeShare() int64 { return m.tree.Limit / int64(len(m.roster)) }
+
+// straightShare is how many bytes of a rank can go straight: so many that no host gets more than the tree says.
+func (m *member) straightShare(c plan.Collective) int64 {
+	switch c {
+	case plan.Allgather:
+		return m.tree.Straight / int64(len(m.roster))
+	case plan.Alltoall:
+		return m.tree.Straight
+	}
+	return 0
+}
+
+// sendStraight queues for each other host what the ranks of this one, which are all there, give its ranks.
+func (m *member) sendStraight(e *eager, seq uint64) {
+	var own []item
+	for _, r := range m.own {
+		if it := e.items[r]; it.straight {
+			own = append(own, it)
+		}
+	}
+	if len(own) == 0 {
+		return
+	}
+	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root}
+	same := e.terms.Collective == plan.Allgather
+	if same {
+		msg.Part = appendItems(nil, own)
+	}
+	for k := 1; k < len(m.hosts); k++ { // each host another one first
+		h := (m.self + k) % len(m.hosts)
+		p := m.peerLocked(h)
+		if p == nil {
+			return
+		}
+		bytes := payload(own)
+		if !same {
+			parts, err := m.partsFor(h, own)
+			if err != nil { // it has been checked: see Rank.prepare
+				e.spoiled = true
+				return
+			}
+			msg.Part, bytes = appendItems(nil, parts), payload(parts)
+		}
+		e.sent[p.host] += bytes
+		p.send(msg)
+	}
+}
+
+// partsFor returns of each item what it has for the ranks on host h.
+func (m *member) partsFor(h int, items []item) ([]item, error) {
+	out := make([]item, len(items))
+	for i, it := range items {
+		sizes, err := readRows(it.rows, 1, len(m.roster))
+		if err != nil {
+			return nil, err
+		}
+		out[i] = it
+		out[i].data = nil
+		rest := it.data
+		for d, size := range sizes[0] {
+			if size > int64(len(rest)) {
+				return nil, fmt.Errorf("rank %d: %w", it.rank, errRow)
+			}
+			if m.at[d] == h {
+				out[i].data = append(out[i].data, rest[:size]...)
+			}
+			rest = rest[size:]
+		}
+	}
+	return out, nil
+}
+
+// peerLocked returns the peer on host h, whose stream is opened when something is first sent to it; nil where the group is over here.
+func (m *member) peerLocked(h int) *peer {
+	p := m.peers[h]
+	if p == nil && !m.sealed {
+		p = &peer{host: m.hosts[h], queue: make(chan *message, peerQueue), full: make(chan struct{})}
+		m.peers[h] = p
+		if m.feeding {
+			m.feeds.Go(func() { m.feed(p) })
+		}
+	}
+	return p
+}
+
+// feedAll begins to send to the peers that there are, and to those that are yet to come.
+func (m *member) feedAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.feeding = true
+	for _, p := range m.peers {
+		m.feeds.Go(func() { m.feed(p) })
+	}
+}
+
+// awaitFeeds returns when all is sent, or given up. No peer is added from then on.
+func (m *member) awaitFeeds() {
+	m.mu.Lock()
+	m.sealed = true
+	m.mu.Unlock()
+	m.feeds.Wait()
+}

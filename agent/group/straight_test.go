@@ -1,0 +1,126 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// What goes straight comes from each host itself, and of an alltoall only what is for the host; what is smaller comes from the leader.
+func TestStraight(t *testing.T) {
+	for _, c := range []struct {
+		collective plan.Collective
+		size       int   // that a rank gives
+		leads, led int64 // what the leader and another host get from each other host, and from the leader
+	}{
+		{plan.Allgather, 20, 20, 80},    // by the tree: all of it comes from the leader
+		{plan.Allgather, 21, 21, 21},    // straight
+		{plan.Alltoall, 4 * 4, 16, 64},  // by the tree, to everybody
+		{plan.Alltoall, 4 * 20, 20, 20}, // straight, only what is for the host
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b", "c", "d")
+			defer stop()
+			f.tree = func([]string) Tree {
+				return Tree{Leaders: []int{0, 0, 0, 0}, Limit: 4 * 20, Straight: 4000, Rate: 1000, Bound: time.Millisecond}
+			}
+			errs := f.each("job", []string{"a", "b", "c", "d"}, func(r *Rank, rank int) error {
+				in := bytes.Repeat([]byte{byte(rank)}, c.size)
+				res, err := r.Do(context.Background(), Call{Collective: c.collective, In: Bytes(in)})
+				if err != nil {
+					return err
+				}
+				defer res.Release()
+				got, from := make(map[string]int64), "a"
+				for _, p := range res.Report.Peers {
+					got[p.Host] = p.Received
+				}
+				if rank == 0 {
+					from = "b"
+				}
+				want := c.led
+				if rank == 0 {
+					want = c.leads
+				}
+				if got[from] != want || res.Report.Algorithm != "eager" {
+					return fmt.Errorf("%s of %d: %d bytes from %s by %s, want %d", c.collective, c.size, got[from], from, res.Report.Algorithm, want)
+				}
+				if bound := max(time.Millisecond, time.Duration(res.Report.Received)*time.Millisecond); res.Report.Bound != bound {
+					return fmt.Errorf("bound %v of %d bytes at 1000 a second, want %v", res.Report.Bound, res.Report.Received, bound)
+				}
+				return nil
+			})
+			for i, err := range errs {
+				if err != nil {
+					t.Errorf("rank %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// Streams to hosts that nothing goes straight to are not opened, and those that are open end with the group.
+func TestStraightStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b", "c")
+		defer stop()
+		f.tree = func([]string) Tree { return Tree{Leaders: []int{0, 0, 0}, Limit: 30, Straight: 300} }
+		errs := f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
+			peers := func() int { r.m.mu.Lock(); defer r.m.mu.Unlock(); return len(r.m.peers) }
+			want := []int{2, 1, 1}[rank] // by the tree
+			if _, err := r.Allgather(context.Background(), Bytes(make([]byte, 10)), Wish{}); err != nil || peers() != want {
+				return fmt.Errorf("%d peers, want %d: %v", peers(), want, err)
+			}
+			if _, err := r.Allgather(context.Background(), Bytes(make([]byte, 50)), Wish{}); err != nil || peers() != 2 {
+				return fmt.Errorf("%d peers, want 2: %v", peers(), err)
+			}
+			return nil
+		})
+		for i, err := range errs {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// Where one host is of before contributions went straight, none does.
+func TestStraightOfAll(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2} }}
+		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true}); bad != nil {
+			t.Fatal(bad)
+		}
+		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: all})
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		if formed := <-reg.out; (formed.Tree.Straight == 2) != all || formed.Tree.Limit != 1 {
+			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
+		}
+	}
+}
+
+// Ranks that give blocks of two sizes to an alltoall of equal ones are told so, also where one goes straight and the other by the tree.
+func TestStraightDisagreement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b", "c")
+		defer stop()
+		f.tree = func([]string) Tree { return Tree{Leaders: []int{0, 0, 0}, Limit: 60, Straight: 300} }
+		errs := f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
+			_, err := r.Do(context.Background(), Call{Collective: plan.Alltoall, In: Bytes(make([]byte, []int{3, 90, 90}[rank]))})
+			return err
+		})
+		for i, err := range errs {
+			if err == nil || !strings.Contains(err.Error(), "disagree") || err.Error() != errs[0].Error() {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+}
