@@ -27,7 +27,7 @@ func main() {
 	seeds := flag.Int("seeds", 1, "how many seeds")
 	rtt := flag.Duration("rtt", defaultRTT, "round trip of the one-flow and capacity worlds")
 	drawn := flag.String("random", "", "seed, or seeds as in 1-20: grids drawn from them instead of the table's cells")
-	out := flag.String("out", "", "write probes.md and probes.json to this folder, which is made")
+	out := flag.String("out", "", "write probes.md and probes.json to this folder, which is made; a run that fails or is interrupted writes neither")
 	draw := flag.Bool("draw", false, "measure nothing: show, and with --out write, what probes.json of --from holds")
 	from := flag.String("from", filepath.Join("docs", "results"), "folder that --draw reads")
 	flag.Usage = func() {
@@ -53,7 +53,10 @@ func main() {
 		} else {
 			err = raw.measure(ctx, cells)
 		}
-		if err == nil || len(raw.Readings) > 0 { // what was measured before it failed is worth having
+		if err != nil {
+			*out = "" // a part does not take the place of what an earlier run has found
+		}
+		if err == nil || len(raw.Readings) > 0 { // what was measured before it failed is worth seeing
 			err = errors.Join(err, report(raw, *details, *out))
 		}
 	}

@@ -47,7 +47,6 @@ type Raw struct {
 	Date     string    `json:"date"`
 	Quick    bool      `json:"quick,omitempty"`
 	Seconds  float64   `json:"wall_clock_s"`
-	Missing  int       `json:"missing,omitempty"` // cells, of a run that was interrupted
 	Readings []Reading `json:"readings"`
 }
 
@@ -59,9 +58,6 @@ func markdown(raw *Raw) string {
 		"network is `internal/gridnet`. The truth that errors are against is what the emulator was told, or what a real lane gets in the same world.\n\n")
 	if raw.Quick {
 		b.WriteString("This was a quick run: a few small cells of each row.\n\n")
-	}
-	if raw.Missing > 0 {
-		fmt.Fprintf(&b, "This run was interrupted: %d cells are missing, and rows without any are left out.\n\n", raw.Missing)
 	}
 	lines := judge(raw.Readings)
 	b.WriteString("| what | measured | bound | | seeds |\n|---|---|---|---|---|\n")

@@ -17,14 +17,19 @@ func (raw *Raw) measure(ctx context.Context, cells []Cell) error {
 		fmt.Fprintf(os.Stderr, "%3d of %d  %5.1f s  %v\n", len(raw.Readings), len(cells), x.Seconds, x.Cell)
 	})
 	raw.Date, raw.Seconds = time.Now().UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds()
-	raw.Missing = len(cells) - len(raw.Readings)
-	switch {
-	case ctx.Err() != nil && len(raw.Readings) > 0: // what was measured until then is worth having
-		fmt.Fprintf(os.Stderr, "interrupted: %d of %d cells are missing\n", raw.Missing, len(cells))
-		return nil
-	case err != nil && len(raw.Readings) == len(cells): // the readings say what failed, the test why
+	if err != nil && len(raw.Readings) == len(cells) { // the readings say what failed, the test why
 		fmt.Fprintln(os.Stderr, err)
+	}
+	return ended(ctx, err, len(cells)-len(raw.Readings))
+}
+
+// ended says whether a run is whole that ended with err and without some of its cells: an interrupted one is not, whatever it has measured.
+func ended(ctx context.Context, err error, missing int) error {
+	switch {
+	case missing == 0:
 		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%d cells are missing: %w", missing, context.Cause(ctx))
 	}
 	return err
 }

@@ -76,8 +76,7 @@ func run(ctx context.Context, only, drawn string, settle time.Duration, list boo
 		}
 		return nil
 	}
-	keep := out != "" && only != ""
-	if keep { // now, so that a file that cannot be read is no surprise after an hour
+	if out != "" { // now, so that a file that cannot be read is no surprise after an hour
 		if _, err := readRaw(out); err != nil {
 			return err
 		}
@@ -89,7 +88,7 @@ func run(ctx context.Context, only, drawn string, settle time.Duration, list boo
 		fmt.Fprintf(os.Stderr, "%3d of %d  %5.1f s  %v\n", len(raw.Readings), len(cells), r.Seconds, r.Cell)
 	})
 	raw.Seconds, raw.Missing = time.Since(begin).Seconds(), len(cells)-len(raw.Readings)
-	if keep { // as it is now: several may run at a time
+	if out != "" && (only != "" || raw.Missing > 0) { // as it is now: several may run at a time
 		old, readErr := readRaw(out)
 		if old != nil {
 			raw.join(old)
