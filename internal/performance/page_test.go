@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // TestJoin: a run of some cells keeps what the page had of the others, and says of when.
@@ -58,5 +61,21 @@ func TestJoin(t *testing.T) {
 	}
 	if _, err := readRaw(out); err == nil || !strings.Contains(err.Error(), "performance.json") {
 		t.Errorf("of a broken file: %v", err)
+	}
+}
+
+// Beside each ratio is the time that it is a multiple of; what is no such ratio is beside the least of them all.
+func TestLeast(t *testing.T) {
+	r := Reading{Cell: Cell{Row: Drawn, Collective: plan.Alltoall, Network: drawnName(1), Size: 64 * kib}, Bound: 4, Relayed: 2, Makespans: []float64{3},
+		Checks: []Check{{What: "makespan / direct bound", Value: 0.75}, {What: "makespan / relayed bound", Value: 1.5}, {What: "makespan / (bound + 2 round trips)", Value: 1.2}}}
+	at := slices.Index(head, "least")
+	for i, want := range []string{"4 s", "2 s", "2 s"} {
+		if got := lines([]Reading{r})[i].columns[at]; got != want {
+			t.Errorf("%s: least %s, want %s", r.Checks[i].What, got, want)
+		}
+	}
+	r.Failed = "it failed"
+	if got := lines([]Reading{r})[0].columns[at]; got != "2 s" {
+		t.Errorf("of a failure: least %s, want 2 s", got)
 	}
 }
