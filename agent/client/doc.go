@@ -1,6 +1,6 @@
 // Package client lets a program be a rank of a gridagent group.
 //
-//	c := client.New("/run/gridagent/agent.sock")
+//	c := client.New("/var/lib/gridagent/agent.sock")
 //	r, err := c.Join(ctx, "job-17", rank, ranks) // returns when all ranks have joined
 //	defer r.Close()
 //	res, err := r.Allgather(ctx, block, client.Options{})
