@@ -146,13 +146,15 @@ func (r Rate) time(size int) time.Duration {
 func (s *Site) egressQueue() int  { return orDefault(s.EgressQueue, defaultEgressQueue) }
 func (s *Site) ingressQueue() int { return orDefault(s.IngressQueue, defaultIngressQueue) }
 
-func (l *Link) queue() int {
-	r := l.Rate
-	if l.ShapeRate > 0 && (r == 0 || l.ShapeRate < r) {
-		r = l.ShapeRate
+// Sustained is what all flows get together in the long run: the rate of the token bucket where there is a slower one.
+func (l *Link) Sustained() Rate {
+	if l.ShapeRate > 0 && (l.Rate == 0 || l.ShapeRate < l.Rate) {
+		return l.ShapeRate
 	}
-	return orDefault(l.Queue, l.bdp(r))
+	return l.Rate
 }
+
+func (l *Link) queue() int { return orDefault(l.Queue, l.bdp(l.Sustained())) }
 
 func (l *Link) flowQueue() int { return orDefault(l.Queue, l.bdp(l.FlowRate)) }
 

@@ -87,26 +87,33 @@ func (l *Lab) changeLink(link Link, c Change) (before gridnet.Link, err error) {
 // apply edits g. On an error g is unchanged.
 func (c *Change) apply(g *gridnet.Link) error {
 	n := *g
+	capacity := &n.Rate
+	if n.ShapeRate > 0 {
+		capacity = &n.ShapeRate // the rate is what bursts pass at
+	}
 	shared := n.FlowRate == 0
 	flow := n.FlowRate
 	if shared {
-		flow = n.Rate
+		flow = *capacity
 	}
 	if c.Bandwidth != nil {
 		flow = gridnet.Rate(*c.Bandwidth)
 		if shared {
-			n.Rate = flow
+			*capacity = flow
 		}
 	}
 	if c.Capacity != nil {
-		n.Rate = gridnet.Rate(*c.Capacity)
+		*capacity = gridnet.Rate(*c.Capacity)
 	}
-	if flow > n.Rate {
+	switch {
+	case flow > *capacity:
 		return fmt.Errorf("one flow cannot get %s of a capacity of %s; give both --bandwidth and --capacity",
-			rate(flow), rate(n.Rate))
+			rate(flow), rate(*capacity))
+	case n.ShapeRate > 0 && n.ShapeRate >= n.Rate:
+		return fmt.Errorf("a capacity of %s is not less than the %s at which the link's bursts pass", rate(n.ShapeRate), rate(n.Rate))
 	}
 	n.FlowRate = 0
-	if flow < n.Rate {
+	if flow < *capacity {
 		n.FlowRate = flow
 	}
 	if c.Latency != nil {

@@ -106,3 +106,35 @@ func TestHandlerRefuses(t *testing.T) {
 		t.Errorf("a second check: status %d, want 409", got)
 	}
 }
+
+// Of a link with a token bucket, the capacity and what all flows share are the bucket's rate, which stays under that of bursts.
+func TestChangeOfBursts(t *testing.T) {
+	g := gridnet.Link{Rate: 40, ShapeRate: 4, ShapeBurst: 10000}
+	for _, tt := range []struct {
+		bandwidth, capacity float64 // 0: not given
+		flow, shape         gridnet.Rate
+	}{
+		{0, 8, 4, 8},
+		{2, 0, 2, 8},
+		{6, 6, 0, 6},
+		{3, 0, 0, 3},
+	} {
+		var c Change
+		if tt.bandwidth > 0 {
+			c.Bandwidth = &tt.bandwidth
+		}
+		if tt.capacity > 0 {
+			c.Capacity = &tt.capacity
+		}
+		if err := c.apply(&g); err != nil {
+			t.Fatal(err)
+		}
+		if g.Rate != 40 || g.ShapeRate != tt.shape || g.FlowRate != tt.flow {
+			t.Errorf("%+v: bursts at %v, %v together, a flow %v; want 40, %v, %v", tt, g.Rate, g.ShapeRate, g.FlowRate, tt.shape, tt.flow)
+		}
+	}
+	most := 40.
+	if err := (&Change{Capacity: &most}).apply(&g); err == nil {
+		t.Error("a capacity of what bursts pass at was taken")
+	}
+}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"testing/synctest"
 
@@ -133,4 +134,93 @@ func wrongly(t *testing.T, spec *Spec, edit func(*gridnet.Link)) []Measurement {
 		}
 	})
 	return all
+}
+
+// shaped is two sites of two hosts each, with a token bucket one way and a ceiling of flows behind one the other way.
+func shaped(t *testing.T) *Spec {
+	t.Helper()
+	spec, err := (&Request{File: "g", Data: []byte(`
+sites:
+  - {name: A, hosts: 2, lan: {bandwidth: 100Mbps, latency: 60us}}
+  - {name: B, hosts: 2, lan: {bandwidth: 100Mbps, latency: 60us}}
+wan:
+  - {from: A, to: B, bandwidth: 4Mbps, latency: 10ms, burst: 1MB, peak: 40Mbps}
+  - {from: B, to: A, bandwidth: 1Mbps, capacity: 4Mbps, latency: 10ms, loss: 1%, burst: 100KiB, peak: 20Mbps}
+`)}).parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// A link with a token bucket is held to what it carries for long, not to what its bursts pass at.
+func TestCheckOfBursts(t *testing.T) {
+	rates := 0
+	for _, m := range emulated(t, shaped(t)) {
+		if !m.OK {
+			t.Errorf("%+v", m)
+		}
+		if m.Quantity == QuantityRate && (m.What == "A→B" || m.What == "B→A") {
+			rates++
+		}
+	}
+	if rates != 2 {
+		t.Errorf("%d rates of links measured, want 2", rates)
+	}
+}
+
+// What is cut or blocked on purpose is named, not measured, and no error; all else is measured without it.
+func TestCheckSkips(t *testing.T) {
+	spec := shaped(t)
+	cut := map[Link]bool{{"A", "B"}: true, {From: spec.Hosts[0].Name}: true}
+	c := &checker{spec: spec,
+		link: func(from, to string) (gridnet.Link, error) {
+			return gridnet.Link{From: from, To: to, BlockUDP: from == "B"}, nil
+		},
+		port:  func(h int) gridnet.Rate { return spec.Hosts[h].Port.Rate },
+		cut:   func(l Link) bool { return cut[l] },
+		trunk: func(int, int) gridnet.Rate { return 0 },
+	}
+	list, err := c.probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipped := make(map[string]string)
+	for _, p := range list {
+		if p.skipped != "" {
+			skipped[p.what] = p.skipped
+			continue
+		}
+		for _, f := range p.flows {
+			if f[0] == 0 || f[1] == 0 || spec.Hosts[f[0]].Site != spec.Hosts[f[1]].Site {
+				t.Errorf("%s, %s is measured by %v", p.what, p.quantity, f)
+			}
+		}
+	}
+	if want := (map[string]string{spec.Hosts[0].Name: isCut, "A→B": isCut, "B→A": "UDP is blocked"}); !maps.Equal(skipped, want) {
+		t.Errorf("skipped %v, want %v", skipped, want)
+	}
+}
+
+// Neither senders nor receivers carry more than their ports.
+func TestReach(t *testing.T) {
+	c := &checker{port: func(h int) gridnet.Rate { return []gridnet.Rate{10, 10, 10, 15, 0}[h] }}
+	for _, tt := range []struct {
+		flows [][2]int
+		rate  gridnet.Rate
+		want  gridnet.Rate
+	}{
+		{[][2]int{{0, 2}}, 100, 10},
+		{[][2]int{{0, 2}, {1, 2}}, 100, 10},
+		{[][2]int{{0, 3}, {1, 3}}, 100, 15},
+		{[][2]int{{0, 2}, {1, 3}}, 100, 20},
+		{[][2]int{{0, 2}, {0, 2}, {0, 2}}, 100, 10},
+		{[][2]int{{0, 4}, {1, 4}}, 100, 20},
+		{[][2]int{{4, 4}}, 100, 100},
+		{[][2]int{{0, 2}, {1, 3}}, 5, 5},
+	} {
+		if got := c.reach(tt.flows, tt.rate); got != tt.want {
+			t.Errorf("%v over a link of %v: %v, want %v", tt.flows, tt.rate, got, tt.want)
+		}
+	}
 }

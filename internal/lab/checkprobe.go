@@ -24,11 +24,14 @@ const (
 	lossRate     = 5000 * 64        // IP bytes/s at most, which is a packet each 0.2 ms
 	lossTime     = 20 * time.Second // at most, on slow links
 	overload     = 1.2              // of the declared rate
-	ratePackets  = 250              // at least: 1 of 250 is 0.4 %
-	minRateTime  = 500 * time.Millisecond
-	maxRateTime  = 8 * time.Second
-	warmUp       = 0.25 // of the time, in which queues and buckets fill
-	payloadMin   = 8    // the time at which a packet was sent
+	// shapedOverload is that where a token bucket is to be emptied first, which takes maxDrain at most.
+	shapedOverload = 2
+	maxDrain       = 20 * time.Second
+	ratePackets    = 250 // at least: 1 of 250 is 0.4 %
+	minRateTime    = 500 * time.Millisecond
+	maxRateTime    = 8 * time.Second
+	warmUp         = 0.25 // of the time, in which queues and buckets fill
+	payloadMin     = 8    // the time at which a packet was sent
 )
 
 // An arrival is one packet at its receiver.
@@ -121,12 +124,16 @@ func (c *checker) measureLoss(ctx context.Context, p *probe, m Measurement) (Mea
 
 func (c *checker) measureRate(ctx context.Context, p *probe, m Measurement, least time.Duration) (Measurement, error) {
 	lasts := min(max(seconds(ratePackets*gridnet.MTU/p.declared), least), maxRateTime)
-	got, _, err := c.exchange(ctx, p, gridnet.MaxPayload, overload*p.declared, lasts)
+	more, idle := overload, p.drain+time.Duration(warmUp*float64(lasts))
+	if p.drain > 0 {
+		more, lasts = shapedOverload, lasts+p.drain
+	}
+	got, _, err := c.exchange(ctx, p, gridnet.MaxPayload, more*p.declared, lasts)
 	if err != nil || len(got) == 0 {
 		return unreached(m), err
 	}
 	slices.SortFunc(got, func(a, b arrival) int { return int(a.at - b.at) })
-	from := got[0].at + time.Duration(warmUp*float64(lasts))
+	from := got[0].at + idle
 	until := got[0].at + lasts
 	bytes, first, last := 0, time.Duration(-1), time.Duration(0)
 	for _, a := range got {

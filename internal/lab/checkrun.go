@@ -27,6 +27,7 @@ func (l *Lab) check(ctx context.Context, progress func(done, total int), found f
 			return conn, err
 		},
 		link:  func(from, to string) (gridnet.Link, error) { return l.wan.net.Link(from, to) },
+		cut:   func(k Link) bool { l.mu.Lock(); defer l.mu.Unlock(); return l.cut[k] },
 		port:  func(h int) gridnet.Rate { l.mu.Lock(); defer l.mu.Unlock(); return l.fabric.hosts[h].shape.Rate },
 		trunk: func(t, end int) gridnet.Rate { l.mu.Lock(); defer l.mu.Unlock(); return l.fabric.trunks[t].rate[end] },
 	}
@@ -53,6 +54,7 @@ func emulatedChecker(spec *Spec, n *gridnet.Network, progress func(done, total i
 		spec: spec, progress: progress, found: found,
 		open:  func(host int) (net.PacketConn, error) { return n.Listen(spec.Hosts[host].Name) },
 		link:  n.Link,
+		cut:   func(Link) bool { return false },
 		port:  func(h int) gridnet.Rate { return spec.Hosts[h].Port.Rate },
 		trunk: func(t, _ int) gridnet.Rate { return spec.Trunks[t].Shape.Rate },
 	}

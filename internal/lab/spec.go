@@ -193,10 +193,17 @@ func (s *Spec) Links() []Link {
 			links = append(links, Link{l.From, l.To})
 		}
 	}
-	for _, t := range s.Trunks {
-		links = append(links, Link{s.Sites[t.A], s.Sites[t.B]}, Link{s.Sites[t.B], s.Sites[t.A]})
+	for i := range s.Trunks {
+		links = append(links, s.cable(i, 0), s.cable(i, 1))
 	}
 	return links
+}
+
+// cable is a trunk seen from its A end (0) or B end (1).
+func (s *Spec) cable(trunk, end int) Link {
+	t := s.Trunks[trunk]
+	ends := [2]string{s.Sites[t.A], s.Sites[t.B]}
+	return Link{ends[end], ends[1-end]}
 }
 
 // addr numbers hosts as internal/gridnet does: 10.s.h.h, sites and hosts from 1.
