@@ -94,6 +94,26 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// A word that nobody has is an error, and not a run of nothing.
+func TestSelectionCheck(t *testing.T) {
+	known := map[string][]string{toolMPICH: {byDefault, "ring"}, toolGridagent: own(plan.Allgather)}
+	for word, want := range map[string]bool{
+		"all": true, "default": true, "ring": true, "gridagent:min3": true, "mpich:ring": true, "gridagent:all": true,
+		"rign": false, "mpich:min3": false, "openmpi:ring": false, "openmpi:all": false, "lr3": false,
+	} {
+		s, err := parseSelection([]string{"default", word})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.check(known); (err == nil) != want || err != nil && !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", word, err)
+		}
+		if err := s.check(nil); err != nil {
+			t.Errorf("%s, where nobody takes part: %v", word, err)
+		}
+	}
+}
+
 func TestOwnNeedsNoSwitches(t *testing.T) {
 	for _, c := range []plan.Collective{plan.Allgather, plan.Alltoall} {
 		names := own(c)

@@ -73,9 +73,12 @@ func readAlgorithms(text string) []algorithm {
 
 // applies tells whether a library runs an algorithm for this many ranks, and not another one in its place
 // without a word: Open MPI 4.1 takes bruck for recursive_doubling of ranks that are no power of
-// two, and ring for neighbor of an odd number. MPICH is told to refuse (see mpichRun).
+// two, and ring for neighbor of an odd number. MPICH is told to refuse (see mpichRun). gridagent makes no
+// plan of neighbour-exchange for an odd number.
 func applies(tool string, c plan.Collective, name string, ranks int) (bool, string) {
 	switch {
+	case tool == toolGridagent && name == "neighbour-exchange" && ranks%2 != 0:
+		return false, "is for an even number of ranks"
 	case tool != toolOpenMPI:
 	case name == "two_proc" && ranks != 2:
 		return false, "is for two ranks"

@@ -55,6 +55,9 @@ func TestApplies(t *testing.T) {
 		{toolOpenMPI, plan.Allgather, "neighbor", 20, true},
 		{toolOpenMPI, plan.Alltoall, "two_proc", 2, true},
 		{toolOpenMPI, plan.Alltoall, "two_proc", 3, false},
+		{toolGridagent, plan.Allgather, "neighbour-exchange", 7, false},
+		{toolGridagent, plan.Allgather, "neighbour-exchange", 8, true},
+		{toolGridagent, plan.Allgather, "ring", 7, true},
 		{toolMPICH, plan.Allgather, "recursive_doubling", 20, true}, // MPICH itself refuses
 	} {
 		if got, why := applies(tt.tool, tt.c, tt.name, tt.ranks); got != tt.want || got == (why != "") {

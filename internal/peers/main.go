@@ -64,10 +64,14 @@ func compare(ctx context.Context, c *config) (err error) {
 	if err != nil {
 		return err
 	}
+	known, err := c.algorithms(ctx, tools, m)
+	if err != nil {
+		return err
+	}
 	broken := 0
 	print := &printer{out: os.Stdout, json: c.JSON}
 	for i, congestion := range c.Congestion {
-		s := &session{print: print, tools: tools, progress: progress}
+		s := &session{print: print, tools: tools, known: known, progress: progress}
 		progress("lab %s with %d hosts and %s", net.name, len(net.hosts), orSystem(congestion))
 		if s.testbed, err = setUp(ctx, c, net, congestion, dir, m); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,13 @@ type selection []choice
 type choice struct {
 	tool string // "" means every one
 	name string
+}
+
+func (c choice) String() string {
+	if c.tool == "" {
+		return c.name
+	}
+	return c.tool + ":" + c.name
 }
 
 func parseSelection(words []string) (selection, error) {
@@ -55,6 +63,18 @@ func (s selection) of(tool string, known []string) []string {
 		}
 	}
 	return out
+}
+
+// check returns an error for a word that selects nothing of known, the algorithms of each tool that takes part. Where none
+// does, as of links alone, no word has a say.
+func (s selection) check(known map[string][]string) error {
+	for _, c := range s {
+		selects := func(tool string) bool { return len(selection{c}.of(tool, known[tool])) > 0 }
+		if len(known) > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(known)), selects) {
+			return fmt.Errorf("--algorithms %q: nobody who takes part has it", c)
+		}
+	}
+	return nil
 }
 
 // own returns the algorithms of gridagent's agents. Those that need a switch tree are left out:

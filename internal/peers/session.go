@@ -16,6 +16,7 @@ type session struct {
 	print    *printer
 	progress func(format string, args ...any)
 	tools    *programs
+	known    algorithms
 	// broken counts runs that ended with an error or wrong data.
 	broken int
 }
@@ -56,20 +57,12 @@ func (s *session) mpi(ctx context.Context, l library) error {
 	if m := l.found.FindStringSubmatch(text); m != nil {
 		version = m[1]
 	}
-	ask, err := s.tools.variables(ctx, l)
-	if err != nil {
-		return err
-	}
-	known, err := forcible(ctx, l, ask, s.mark+".variables")
-	if err != nil {
-		return err
-	}
 	program, err := s.tools.benchmark(ctx, l)
 	if err != nil {
 		return err
 	}
 	for _, c := range s.Collectives {
-		for _, a := range s.chosen(l.tool, c, known[c]) {
+		for _, a := range s.chosen(l.tool, c, s.known[l.tool][c]) {
 			j := job{lib: l, collective: c, algorithm: a, program: program, sizes: s.Sizes}
 			if err := s.job(ctx, j, version, ""); err != nil {
 				return err
@@ -84,6 +77,42 @@ func (s *session) mpi(ctx context.Context, l library) error {
 	return nil
 }
 
+// algorithms are those of each tool and collective.
+type algorithms map[string]map[plan.Collective][]algorithm
+
+// algorithms asks who takes part for theirs, and refuses a word of --algorithms that none of them has.
+func (c *config) algorithms(ctx context.Context, tools *programs, m mark) (algorithms, error) {
+	known, names := make(algorithms), make(map[string][]string)
+	for _, l := range libraries {
+		if !slices.Contains(c.Tools, l.tool) {
+			continue
+		}
+		ask, err := tools.variables(ctx, l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w; scripts/mpi install installs it", l.tool, err)
+		}
+		if known[l.tool], err = forcible(ctx, l, ask, m+".variables"); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(c.Tools, toolGridagent) {
+		known[toolGridagent] = make(map[plan.Collective][]algorithm)
+		for _, op := range c.Collectives {
+			for _, name := range own(op) {
+				known[toolGridagent][op] = append(known[toolGridagent][op], algorithm{name: name})
+			}
+		}
+	}
+	for tool, of := range known {
+		for _, op := range c.Collectives {
+			for _, a := range of[op] {
+				names[tool] = append(names[tool], a.name)
+			}
+		}
+	}
+	return known, c.Algorithms.check(names)
+}
+
 // chosen returns the algorithms of a library that are to run; it says why one is left out.
 func (s *session) chosen(tool string, c plan.Collective, known []algorithm) []algorithm {
 	var names []string
@@ -96,8 +125,9 @@ func (s *session) chosen(tool string, c plan.Collective, known []algorithm) []al
 		if !slices.Contains(names, a.name) {
 			continue
 		}
-		if !s.Shape.Even() && a.name != byDefault {
-			continue // what forces an algorithm is not for MPI_Allgatherv and MPI_Alltoallv
+		if !s.Shape.Even() && a.name != byDefault && tool != toolGridagent {
+			s.progress("left out: %s's %s: what forces it is not for MPI_Allgatherv and MPI_Alltoallv", tool, a.name)
+			continue
 		}
 		if ok, why := applies(tool, c, a.name, len(s.net.hosts)); !ok {
 			s.progress("left out: %s's %s for %s %s", tool, a.name, c, why)
@@ -191,9 +221,9 @@ func (s *session) gridagent(ctx context.Context) error {
 	}
 	defer a.close()
 	for _, c := range s.Collectives {
-		for _, name := range s.Algorithms.of(toolGridagent, own(c)) {
+		for _, alg := range s.chosen(toolGridagent, c, s.known[toolGridagent][c]) {
 			for _, size := range s.Sizes {
-				if err := s.benched(ctx, a, c, name, []string{"--algorithm", name}, "", size, version); err != nil {
+				if err := s.benched(ctx, a, c, alg.name, []string{"--algorithm", alg.name}, "", size, version); err != nil {
 					return err
 				}
 			}
