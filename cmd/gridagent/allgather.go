@@ -20,6 +20,9 @@ The call waits until all ranks are there, but no longer than the first of them i
 wait (--forming-timeout): then all end with an error that lists the missing ranks. --out is
 written aside and renamed when it is whole.
 
+--algorithm auto takes what the agent expects to be fastest: by a forecast over its map of the
+network, corrected by what operations took before; a ring until the map is complete.
+
 --plan runs a plan made elsewhere, after proving it: its hosts must be those of the group, in
 any order, and its sizes what the ranks on each host have together.
 
