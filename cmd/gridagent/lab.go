@@ -41,6 +41,14 @@ func labNameFlag(cmd *cobra.Command) *string {
 	return name
 }
 
+// checkLabName refuses a --name that no lab can have.
+func checkLabName(name string) error {
+	if err := lab.CheckName(name); err != nil {
+		return usagef("--name: %w", err)
+	}
+	return nil
+}
+
 func (a *app) labUpCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up GRID",
@@ -62,8 +70,8 @@ that is built in. The lab stays until gridagent lab down, kept by a process in t
 	seed := cmd.Flags().Uint64("seed", 1, "seed of losses and jitter")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
-		if err := lab.CheckName(*name); err != nil {
-			return usagef("--name: %w", err)
+		if err := checkLabName(*name); err != nil {
+			return err
 		}
 		file, data, err := readAnyNetwork(args[0])
 		if err != nil {
@@ -135,6 +143,9 @@ func (a *app) labStatusCmd() *cobra.Command {
 	name := labNameFlag(cmd)
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
+		if err := checkLabName(*name); err != nil {
+			return err
+		}
 		if cmd.Flags().Changed("name") {
 			return a.printLab(*name, output.value)
 		}
@@ -214,6 +225,9 @@ take the lab down. Also clears away a lab that crashed.`,
 	all := cmd.Flags().Bool("all", false, "end all labs of this user")
 	cmd.MarkFlagsMutuallyExclusive("name", "all")
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
+		if err := checkLabName(*name); err != nil {
+			return err
+		}
 		names := []string{*name}
 		if *all {
 			var err error

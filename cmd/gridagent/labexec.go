@@ -39,8 +39,8 @@ if the host cannot be entered.`,
 		if len(command) == 0 {
 			return usagef("no command to run in %s", host)
 		}
-		if err := lab.CheckName(*name); err != nil {
-			return usagef("--name: %w", err)
+		if err := checkLabName(*name); err != nil {
+			return err
 		}
 		again := append([]string{"lab", "exec", "--name", *name, host, "--"}, command...)
 		return commandStatus(lab.Exec(*name, host, command, again))

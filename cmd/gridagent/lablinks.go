@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gridagent/gridagent/internal/gridnet"
 	"github.com/gridagent/gridagent/internal/lab"
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
@@ -82,6 +83,14 @@ Ports and cables have only a bandwidth.`,
 	blockTCP := cmd.Flags().Bool("block-tcp", false, "lose TCP and let UDP pass; --block-tcp=false ends that")
 	cmd.MarkFlagsOneRequired("bandwidth", "capacity", "latency", "jitter", "loss", "queue", "block-udp", "block-tcp")
 	cmd.RunE = a.command(func(cmd *cobra.Command, args []string) error {
+		for flag, d := range map[string]time.Duration{"latency": latency, "jitter": jitter} {
+			if d < 0 || d > gridnet.MaxDelay {
+				return usagef("--%s %v: want 0 to %v", flag, d, gridnet.MaxDelay)
+			}
+		}
+		if queue < 0 || queue > gridnet.MaxQueue {
+			return usagef("--queue %d: want 0 to %d", queue, gridnet.MaxQueue)
+		}
 		c := lab.Change{Latency: durationOf(cmd, "latency", &latency), Jitter: durationOf(cmd, "jitter", &jitter)}
 		if cmd.Flags().Changed("bandwidth") {
 			v := float64(bandwidth)
@@ -112,6 +121,9 @@ Ports and cables have only a bandwidth.`,
 }
 
 func (a *app) onLab(name string, do func(*lab.Client) error) error {
+	if err := checkLabName(name); err != nil {
+		return err
+	}
 	l, err := lab.Dial(name)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
@@ -48,6 +49,9 @@ The links are loaded for as long as it runs. Interrupted, it ends at all hosts, 
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
 		if *iterations < 1 {
 			return usagef("--iterations %d: want 1 or more", *iterations)
+		}
+		if err := checkTuned(*collectives, *algorithms); err != nil {
+			return err
 		}
 		req := &apiv1.TuneRequest{Collectives: *collectives, Hosts: *hosts, Algorithms: *algorithms, Iterations: uint32(*iterations)}
 		for _, n := range sizes.bytes {
@@ -93,6 +97,21 @@ The links are loaded for as long as it runs. Interrupted, it ends at all hosts, 
 		return printErr
 	})
 	return cmd
+}
+
+// checkTuned refuses what there is not: each algorithm runs for each collective.
+func checkTuned(collectives, algorithms []string) error {
+	for _, c := range collectives {
+		if c != string(plan.Allgather) && c != string(plan.Alltoall) {
+			return usagef("--collectives: no collective %.32q: want %s or %s", c, plan.Allgather, plan.Alltoall)
+		}
+		for _, name := range algorithms {
+			if _, err := planner.Named(plan.Collective(c), name); err != nil {
+				return usagef("--algorithms: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // A tuned row is one of gridagent tune -o json.

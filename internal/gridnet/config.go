@@ -270,16 +270,22 @@ func checkRate(what string, r Rate) error {
 	return fmt.Errorf("%s of %v bytes/s: want 0 (no limit) or 1 to 1e15", what, float64(r))
 }
 
+// The most that a delay and a queue may be.
+const (
+	MaxDelay = time.Hour
+	MaxQueue = 1 << 24 // packets
+)
+
 func checkDelay(what string, d time.Duration) error {
-	if d < 0 || d > time.Hour {
+	if d < 0 || d > MaxDelay {
 		return fmt.Errorf("%s of %v: want 0 to 1h", what, d)
 	}
 	return nil
 }
 
 func checkQueue(what string, n int) error {
-	if n < 0 || n > 1<<24 {
-		return fmt.Errorf("%s of %d packets: want 0 (the default) to %d", what, n, 1<<24)
+	if n < 0 || n > MaxQueue {
+		return fmt.Errorf("%s of %d packets: want 0 (the default) to %d", what, n, MaxQueue)
 	}
 	return nil
 }
