@@ -22,14 +22,23 @@ type testbed struct {
 	addr       map[string]string // of a host
 }
 
-// setUp makes the lab.
+// errLeft means that a lab of this run is still there.
+var errLeft = errors.New("the lab was not taken down")
+
+// setUp makes the lab. Where it fails there is none, unless the error is errLeft as well.
 func setUp(ctx context.Context, c *config, net *network, congestion, dir string, m mark) (*testbed, error) {
 	t := &testbed{config: c, net: net, congestion: congestion, dir: dir, mark: m, addr: make(map[string]string)}
+	// One that is there already is not ours to take down.
+	_, err := lab.Read(c.Lab)
+	free := errors.Is(err, lab.ErrNoLab)
 	// Without a mark: the lab's supervisor outlives the command.
 	if _, err := (command{argv: t.upArgs(), limit: time.Minute}).run(ctx); err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
+		err = fmt.Errorf("lab: %w", err)
+		if _, now := lab.Read(c.Lab); free && !errors.Is(now, lab.ErrNoLab) { // it was ended in the middle
+			err = errors.Join(err, t.down())
+		}
+		return nil, err
 	}
-	var err error
 	if t.client, err = lab.Dial(c.Lab); err != nil {
 		return nil, errors.Join(err, t.down())
 	}
@@ -59,7 +68,10 @@ func (t *testbed) down() error {
 	}
 	t.mark.sweep()
 	_, err := command{argv: []string{t.Binary, "lab", "down", "--name", t.Lab}, limit: time.Minute}.run(context.Background())
-	return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLeft, err)
+	}
+	return nil
 }
 
 // in is the command line that runs another one in a host.

@@ -27,13 +27,21 @@ func main() {
 	}
 	err = compare(ctx, c)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted; the lab is taken down")
+		err = interrupted(err)
 	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
+}
+
+// interrupted returns the error of a run that was told to end, which ended with err.
+func interrupted(err error) error {
+	if errors.Is(err, errLeft) {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return errors.New("interrupted; the lab is taken down")
 }
 
 // compare makes a lab for each congestion control and runs everything in it.
