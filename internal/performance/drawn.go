@@ -45,9 +45,13 @@ func drawnEngines(first, last uint64) []Cell {
 	return cells
 }
 
-// labCells are those of the grids that scripts/peers --drawn makes of the seeds from first to last: of agents that have measured for as long as settle, or
-// of engines alone if that is 0. The page has none of them: they are for looking at what a change does to many grids.
-func labCells(first, last uint64, settle time.Duration, seeds int) (cells []Cell) {
+// limits are the names of what --random draws from, each with that of the network of a seed: what a lab takes, as scripts/peers --drawn draws it, or
+// what the page's row of drawn grids is of.
+var limits = map[string]func(seed uint64) string{"lab": labName, "page": drawnName}
+
+// seedCells are those of the grids that are drawn from the seeds from first to last, whose names name gives: of agents that have measured for as long as
+// settle, or of engines alone if that is 0. The page has none of them: they are for looking at what a change does to many grids.
+func seedCells(name func(seed uint64) string, first, last uint64, settle time.Duration, seeds int) (cells []Cell) {
 	cell := Cell{Row: Engines, Runs: 4}
 	if settle > 0 {
 		cell = Cell{Row: Drawn, Settle: settle, Runs: 3}
@@ -56,7 +60,7 @@ func labCells(first, last uint64, settle time.Duration, seeds int) (cells []Cell
 		for _, cell.Collective = range []plan.Collective{plan.Allgather, plan.Alltoall} {
 			for _, cell.Size = range []int64{64 * kib, 256 * kib} {
 				for seed := range uint64(seeds) {
-					cell.Network, cell.Seed = labName(grid), seed+1
+					cell.Network, cell.Seed = name(grid), seed+1
 					cells = append(cells, cell)
 				}
 			}
@@ -72,13 +76,13 @@ func labName(seed uint64) string   { return fmt.Sprintf("lab-%d", seed) }
 // drawn returns the grid of a network of [drawnName] or [labName].
 func drawn(name string) (*random.Grid, error) {
 	var seed uint64
-	limits := drawing
+	from := drawing
 	if _, err := fmt.Sscanf(name, "lab-%d", &seed); err == nil && labName(seed) == name {
-		limits = random.Lab
+		from = random.Lab
 	} else if _, err := fmt.Sscanf(name, "drawn-%d", &seed); err != nil || drawnName(seed) != name {
 		return nil, fmt.Errorf("network %q: want drawn- or lab- and a seed", name)
 	}
-	g := random.Draw(seed, limits)
+	g := random.Draw(seed, from)
 	for i := range g.File.WAN {
 		k := &g.File.WAN[i]
 		if k.Loss == 0 {

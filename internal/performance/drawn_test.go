@@ -67,3 +67,23 @@ func TestDrawn(t *testing.T) {
 		}
 	}
 }
+
+// TestSeedCells: --limits says of which grids the seeds of --random are.
+func TestSeedCells(t *testing.T) {
+	for from, want := range map[string]string{"lab": "lab-7", "page": "drawn-7"} {
+		cells := seedCells(limits[from], 7, 7, 0, 2)
+		if len(cells) != 8 { // two collectives, sizes and seeds
+			t.Errorf("%s: %d cells", from, len(cells))
+		}
+		for _, c := range cells {
+			if c.Network != want || c.Row != Engines {
+				t.Errorf("%s: %v", from, c)
+			}
+		}
+	}
+	for _, wrong := range []struct{ drawn, from string }{{"7-7", "moon"}, {"7-7", ""}, {"", "page"}} {
+		if err := run(t.Context(), "", wrong.drawn, wrong.from, 0, true, 1, ""); err == nil || !strings.Contains(err.Error(), "--limits") {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}

@@ -25,26 +25,27 @@ func main() {
 	only := flag.String("only", "", "regular expression; only cells whose name it matches (--list shows the names)")
 	list := flag.Bool("list", false, "list the cells")
 	seeds := flag.Int("seeds", 1, "how many seeds")
-	drawn := flag.String("random", "", "two `seeds` with a hyphen between, as 301-360: in place of the page's cells, engines alone on the grids that scripts/peers --drawn makes of these and those between")
+	drawn := flag.String("random", "", "two `seeds` with a hyphen between, as 301-360: in place of the page's cells, engines alone on the grids that scripts/peers --drawn makes of these and those between, or --limits page")
+	from := flag.String("limits", "lab", "with --random: lab, or page for grids as the page's drawn ones are")
 	settle := flag.Duration("settle", 0, "with --random: agents that have measured for so long, as 5m, in place of engines")
 	out := flag.String("out", "", "file for the page, as docs/performance.md; its numbers go to docs/results/performance.json beside, where those of cells that --only leaves out stay")
 	flag.Usage = func() {
 		fmt.Fprintf(os.Stderr, "Measures how near to the bound exchanges come, in virtual time. It runs in the root of the module.\n\n"+
 			"Usage: scripts/bench exchange [--only REGEXP] [--seeds N] [--out FILE] [--list]\n"+
-			"       scripts/bench exchange --random SEED-SEED [--settle DURATION] [--only REGEXP] [--seeds N] [--list]\n\n")
+			"       scripts/bench exchange --random SEED-SEED [--limits lab|page] [--settle DURATION] [--only REGEXP] [--seeds N] [--list]\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *drawn, *settle, *list, *seeds, *out); err != nil {
+	if err := run(ctx, *only, *drawn, *from, *settle, *list, *seeds, *out); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "performance:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, drawn string, settle time.Duration, list bool, seeds int, out string) error {
+func run(ctx context.Context, only, drawn, from string, settle time.Duration, list bool, seeds int, out string) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
@@ -55,6 +56,10 @@ func run(ctx context.Context, only, drawn string, settle time.Duration, list boo
 	if settle < 0 || settle > 0 && drawn == "" {
 		return fmt.Errorf("--settle %v: want a time above 0, and the grids of --random", settle)
 	}
+	name := limits[from]
+	if name == nil || from != "lab" && drawn == "" {
+		return fmt.Errorf("--limits %q: want lab or page, and the grids of --random", from)
+	}
 	all := allCells(seeds)
 	if drawn != "" {
 		var first, last uint64
@@ -64,7 +69,7 @@ func run(ctx context.Context, only, drawn string, settle time.Duration, list boo
 		if out != "" {
 			return errors.New("--out: the page has no grids of --random")
 		}
-		all = labCells(first, last, settle, seeds)
+		all = seedCells(name, first, last, settle, seeds)
 	}
 	cells := slices.DeleteFunc(all, func(c Cell) bool { return !match.MatchString(c.String()) })
 	if len(cells) == 0 {
