@@ -84,6 +84,7 @@ type Map struct {
 	gone     map[string]Version // forgotten hosts: what is not newer does not count
 	own      own                // what Self has measured
 	hot      []rumour
+	offered  map[[2]string]offer // by peer and reporter
 	culprits map[string]*culprit
 	suspects suspicion
 }
@@ -170,6 +171,7 @@ func NewMap(cfg MapConfig) (*Map, error) {
 		reports:  map[string]*report{},
 		gone:     map[string]Version{},
 		own:      own{entries: map[peer]*entry{}},
+		offered:  map[[2]string]offer{},
 		culprits: map[string]*culprit{},
 	}, nil
 }

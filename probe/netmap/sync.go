@@ -81,6 +81,7 @@ type Round struct {
 	nodes []node
 	wants []want
 	gives []want
+	given []offer // that have gone out
 
 	// Taken counts the batches that the peer had and this map did not; Cut is whether
 	// more than fitted was to be exchanged.
@@ -92,6 +93,26 @@ type Round struct {
 type want struct {
 	name  string
 	since Version
+}
+
+// maxOffered bounds what is remembered of offers.
+const maxOffered = 4096
+
+// An offer is what a peer was given of a reporter. If it has read no further the next time it does not take it: it does not know the host, which died before
+// it came. It is not given the same again, and asks for it by itself should it hear of the host.
+type offer struct {
+	peer, reporter string
+	since, tip     Version // from where to where
+}
+
+// note remembers what was given.
+func (m *Map) note(given []offer) {
+	for _, o := range given {
+		if len(m.offered) >= maxOffered {
+			clear(m.offered)
+		}
+		m.offered[[2]string{o.peer, o.reporter}] = o
+	}
 }
 
 func byName(a, b want) int { return cmp.Compare(a.name, b.name) }
@@ -128,6 +149,9 @@ func (r *Round) Next(answer []byte, now time.Time) (request []byte, fault, err e
 		if err != nil {
 			return nil, nil, r.m.blame(r.peer, now, fmt.Errorf("%w: %w", errMessage, err))
 		}
+		r.m.mu.Lock()
+		r.m.note(r.given)
+		r.m.mu.Unlock()
 		n, fault := r.m.merge(r.peer, batches, now)
 		r.Taken += n
 		return nil, fault, nil
@@ -156,9 +180,26 @@ func (r *Round) Next(answer []byte, now time.Time) (request []byte, fault, err e
 	}
 	r.swaps = true
 	request = appendWants([]byte{requestForm, opSwap}, r.wants)
-	batches, cut := r.m.collect(r.gives)
-	r.Cut = cut
-	return appendBatches(request, batches), fault, nil
+	return appendBatches(request, r.give()), fault, nil
+}
+
+// give returns the batches that the peer lacks, as many as fit.
+func (r *Round) give() []*batch {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	var out []*batch
+	if out, r.Cut = r.m.collect(r.gives); len(out) == 0 {
+		return nil
+	}
+	for _, w := range r.gives { // by name, as out is
+		if w.name > out[len(out)-1].reporter {
+			break
+		}
+		if held := r.m.reports[w.name]; held != nil { // else forgotten meanwhile
+			r.given = append(r.given, offer{r.peer, w.name, w.since, held.tip().version})
+		}
+	}
+	return out
 }
 
 // descend reads the answers about r.nodes: it replaces them by those of their children that
@@ -197,7 +238,8 @@ func (r *Round) descend(rd *wireReader) error {
 			}
 		}
 		for _, held := range mine[i] {
-			if since := seen[held.name]; held.tip().version > since {
+			since, tip := seen[held.name], held.tip().version
+			if tip > since && r.m.offered[[2]string{r.peer, held.name}] != (offer{r.peer, held.name, since, tip}) {
 				r.gives = append(r.gives, want{held.name, since})
 			}
 		}
@@ -255,7 +297,9 @@ func (m *Map) Answer(peer string, request []byte, now time.Time) (answer []byte,
 			return nil, 0, nil, malformed(err)
 		}
 		taken, fault = m.merge(peer, batches, now)
+		m.mu.Lock()
 		out, cut := m.collect(wants)
+		m.mu.Unlock()
 		answer = []byte{answerForm, 0}
 		if cut {
 			answer[1] = 1
@@ -265,10 +309,8 @@ func (m *Map) Answer(peer string, request []byte, now time.Time) (answer []byte,
 }
 
 // collect returns the batches that somebody lacks who has read as far as wants say, at
-// most swapBytes of them, and whether that was not all.
+// most swapBytes of them, and whether that was not all. The caller holds the lock.
 func (m *Map) collect(wants []want) (out []*batch, cut bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	size := 0
 	for _, w := range wants {
 		r := m.reports[w.name]

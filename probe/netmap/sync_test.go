@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -100,6 +101,84 @@ func TestLargeStateIsCut(t *testing.T) {
 	}
 	if rounds < 5 || rounds > 15 {
 		t.Errorf("%d rounds", rounds)
+	}
+}
+
+// A host that has come later does not know those that had died by then, and takes nothing of them. It is offered that once, not in every round, and what it does take
+// goes meanwhile, though it comes last in the alphabet.
+func TestRefusedReportsAreOfferedOnce(t *testing.T) {
+	old, young := newMap(t, "old"), newMap(t, "young")
+	young.cfg.Member = func(host string) bool { return !strings.HasPrefix(host, "dead") }
+	report := func(name string, now time.Time) {
+		t.Helper()
+		m := newMap(t, name)
+		for k := range 60 {
+			if err := m.Set(name, fmt.Sprintf("host%d", k), bandwidthOf(float64(1+k), now), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		flush(t, m, now)
+		if _, err := old.merge("z", batchesOf(m, name), now); err != nil {
+			t.Fatal(err)
+		}
+		old.hot = nil
+	}
+	const dead = 100
+	for i := range dead {
+		report(fmt.Sprint("dead", i), t0)
+	}
+	report("late", t0)
+	meet := func() (cut bool, bytes int) {
+		t.Helper()
+		r, request := old.Start("young", t0)
+		for request != nil {
+			answer, _, fault, err := young.Answer("old", request, t0)
+			if fault != nil || err != nil {
+				t.Fatal(fault, err)
+			}
+			bytes += len(request) + len(answer)
+			if request, fault, err = r.Next(answer, t0); fault != nil || err != nil {
+				t.Fatal(fault, err)
+			}
+		}
+		return r.Cut, bytes
+	}
+	rounds := 1
+	for cut, _ := meet(); cut && rounds < 20; rounds++ {
+		cut, _ = meet()
+	}
+	if young.reports["late"] == nil || rounds > 10 {
+		t.Fatalf("after %d rounds that offer what is not taken: %v", rounds, young.Reporters())
+	}
+	if cut, bytes := meet(); cut || bytes > 5000 {
+		t.Errorf("a round in which nothing is to be had: %d bytes, cut %v", bytes, cut)
+	}
+	report("late", t0.Add(time.Second))
+	meet()
+	if got, want := young.reports["late"].tip().version, old.reports["late"].tip().version; got != want {
+		t.Errorf("version %d, want the new one %d", got, want)
+	}
+	young.cfg.Member = nil // it has heard of them
+	report("dead7", t0.Add(time.Second))
+	if meet(); young.reports["dead7"] == nil {
+		t.Error("what a host said after it had been refused is not offered")
+	}
+	for range 20 {
+		exchange(t, young, old, t0, t0)
+	}
+	if young.root != old.root {
+		t.Errorf("of %d reporters young has %d", len(old.reports), len(young.reports))
+	}
+}
+
+// What is remembered of offers is bounded.
+func TestOffersAreBounded(t *testing.T) {
+	m := newMap(t, "a")
+	for i := range 3 * maxOffered {
+		m.note([]offer{{peer: "b", reporter: fmt.Sprint(i)}})
+	}
+	if n := len(m.offered); n == 0 || n > maxOffered {
+		t.Errorf("%d offers", n)
 	}
 }
 
