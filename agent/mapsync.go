@@ -38,7 +38,7 @@ type mapSync struct {
 	m     *netmap.Map
 	ep    *lane.Endpoint
 	peers func() []netmap.Host   // the others that are alive
-	known func(name string) bool // whether the host is a member, alive or not
+	known func(name string) bool // whether what the host measured counts
 	busy  func() bool
 	// meet makes a round with a peer, and reports whether there was more than fits one.
 	meet func(ctx context.Context, peer string) (cut bool, err error)
@@ -231,7 +231,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// forgetStrangers drops what was measured by hosts that are no members any more.
+// forgetStrangers drops what was measured by hosts that do not count any more.
 func (s *mapSync) forgetStrangers() {
 	var gone []string
 	for _, reporter := range s.m.Reporters() {

@@ -70,10 +70,16 @@ func (a *Agent) sites() map[string]string {
 	return out
 }
 
-// isMember reports whether host is a member of the cluster, alive or not.
+// isMember reports whether what host measures counts.
 func (a *Agent) isMember(host string) bool {
-	_, ok := a.members.Resolve(host)
-	return ok || host == a.name
+	m, ok := a.members.Member(host)
+	return host == a.name || ok && heeded(m, time.Now())
+}
+
+// heeded reports whether what m measured counts: as long as it is alive, and then, unless it has left for good, as long as hosts repeat what they measured
+// once. Who joins after a death never hears of the host and refuses its report: maps that kept it would differ, and be compared in full, for ever.
+func heeded(m membership.Member, now time.Time) bool {
+	return m.State == membership.Alive || m.State != membership.Left && now.Sub(m.Since) < netmap.KeepOwn
 }
 
 // mapSignature is the purpose of the signatures on rows of the map.

@@ -335,9 +335,9 @@ func (m *Map) Reporters() []string {
 	return slices.Sorted(maps.Keys(m.reports))
 }
 
-// Forget drops hosts that have left for good: what they reported and what was reported of
+// Forget drops hosts that have left for good, or were gone for [KeepOwn]: what they reported and what was reported of
 // them. Should older reports come back from agents that still hold them, they do not
-// count; [MapConfig.Member] keeps them out. Do not call it for a host that merely looks dead: it would have to be measured
+// count; [MapConfig.Member] keeps them out. Do not call it for a host that looks dead since shortly: it would have to be measured
 // anew; hosts that are not asked of [Map.Snapshot] take no part anyhow. Self is never forgotten.
 func (m *Map) Forget(now time.Time, names ...string) {
 	m.mu.Lock()

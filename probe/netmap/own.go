@@ -26,8 +26,8 @@ const (
 	// link alone would be busy with nothing else. What has changed, or is gone, does not wait.
 	firstEach = 10 * time.Millisecond
 
-	// keepOwn is how long what was not measured again goes on being published.
-	keepOwn = 6 * time.Hour
+	// KeepOwn is how long what was not measured again goes on being published.
+	KeepOwn = 6 * time.Hour
 )
 
 // own is what Self measured in this life, and when it told the others.
@@ -242,7 +242,7 @@ func (m *Map) publish(entries []entry, now time.Time) error {
 func (m *Map) everything(now time.Time) []entry {
 	var out []entry
 	for _, e := range m.row(m.cfg.Self) {
-		if e.kind == overhead || now.Sub(e.est.Measured) <= keepOwn {
+		if e.kind == overhead || now.Sub(e.est.Measured) <= KeepOwn {
 			out = append(out, *e)
 		}
 	}
