@@ -3,6 +3,7 @@ package netmap
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -234,6 +235,9 @@ func (m *Map) publish(entries []entry, now time.Time) error {
 		b.entries[i].version = b.version
 	}
 	m.link(b)
+	if b.full() { // what it leaves out would be news, and told again at once
+		maps.DeleteFunc(m.own.entries, func(p peer, _ *entry) bool { return b.find(p) == nil })
+	}
 	return nil
 }
 

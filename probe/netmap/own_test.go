@@ -1,0 +1,44 @@
+package netmap
+
+import (
+	"testing"
+	"time"
+)
+
+// What was not measured for KeepOwn is withdrawn with the next full batch and not told again, also by the life that measured it.
+func TestOldOwnIsWithdrawnOnce(t *testing.T) {
+	a := newMap(t, "a")
+	set := func(to string, mbps float64, now time.Time) {
+		t.Helper()
+		if err := a.Set("a", to, bandwidthOf(mbps, now), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("dead", 5, t0)
+	now := t0
+	said, again := true, 0
+	for i := range 9 * 60 {
+		now = now.Add(time.Minute)
+		set("b", 10+float64(i%2)/2, now)
+		flush(t, a, now)
+		is := a.reports["a"].find(peer{name: "dead"}) != nil
+		if is && !said {
+			again++
+		}
+		said = is
+	}
+	if said || again > 0 {
+		t.Errorf("9 h after it was measured the pair is still told of: %v, and was withdrawn and told again %d times", said, again)
+	}
+	if _, ok := a.Lookup("a", "dead", now); ok {
+		t.Error("its own host still counts it")
+	}
+	if len(a.own.entries) != 1 || a.root != sumOf(a) {
+		t.Errorf("%d entries are left of the pair that is measured", len(a.own.entries))
+	}
+	set("dead", 6, now)
+	flush(t, a, now)
+	if e, ok := a.Lookup("a", "dead", now); !ok || e.Bandwidth != 6*Mbps || a.reports["a"].find(peer{name: "dead"}) == nil {
+		t.Errorf("measured anew: %v, %v", e, ok)
+	}
+}
