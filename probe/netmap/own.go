@@ -35,6 +35,7 @@ const (
 type own struct {
 	entries   map[peer]*entry // at most maxRow
 	floor     Version         // the next batch must be newer
+	said      Version         // the last batch of this life; 0 before it
 	refreshed time.Time       // when all was last published; zero before the first Publish
 	urgent    float64         // batches of urgent news that may go, at spentAt
 	spentAt   time.Time
@@ -209,7 +210,8 @@ func material(a, b Estimate) bool {
 }
 
 // publish signs entries as the next batch of Self, or all there is if the chain has grown
-// long: a full batch ends what it cost to keep and to relay the superseded ones.
+// long: a full batch ends what it cost to keep and to relay the superseded ones. It is full also
+// where the last batch is of an earlier life: others may know of a later one, and could not take what does not follow that.
 func (m *Map) publish(entries []entry, now time.Time) error {
 	b := &batch{reporter: m.cfg.Self, entries: entries}
 	b.version = max(versionAt(now), m.own.floor+1)
@@ -218,7 +220,7 @@ func (m *Map) publish(entries []entry, now time.Time) error {
 		b.prev = r.tip().version
 		b.version = max(b.version, b.prev+1)
 	}
-	if r == nil || len(r.chain) >= maxChain/2 || r.rows+len(entries) > maxChainRows || r.bytes > 3*len(r.chain[0].raw) {
+	if r == nil || b.prev != m.own.said || len(r.chain) >= maxChain/2 || r.rows+len(entries) > maxChainRows || r.bytes > 3*len(r.chain[0].raw) {
 		b.prev, b.credential, b.entries = 0, m.cfg.Credential, m.everything(now)
 	}
 	if err := b.encode(); err != nil {
@@ -235,6 +237,7 @@ func (m *Map) publish(entries []entry, now time.Time) error {
 		b.entries[i].version = b.version
 	}
 	m.link(b)
+	m.own.said = b.version
 	if b.full() { // what it leaves out would be news, and told again at once
 		maps.DeleteFunc(m.own.entries, func(p peer, _ *entry) bool { return b.find(p) == nil })
 	}

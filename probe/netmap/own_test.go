@@ -42,3 +42,42 @@ func TestOldOwnIsWithdrawnOnce(t *testing.T) {
 		t.Errorf("measured anew: %v, %v", e, ok)
 	}
 }
+
+// A restarted host that got its earlier report from a host that did not have all of it is heard also by those that have: its first batch is no
+// continuation of one that is not the last.
+func TestFirstBatchOfALifeIsHeard(t *testing.T) {
+	for _, early := range []bool{false, true} { // it spoke before it listened
+		first, b, c := newMap(t, "a"), newMap(t, "b"), newMap(t, "c")
+		set := func(m *Map, mbps float64, now time.Time) {
+			t.Helper()
+			if err := m.Set("a", "x", bandwidthOf(mbps, now), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := t0
+		set(first, 1, now)
+		pull(t, b, first, now)
+		pull(t, c, first, now)
+		now = now.Add(time.Second)
+		set(first, 2, now)
+		pull(t, c, first, now)
+
+		second := newMap(t, "a")
+		if early {
+			was := t0.Add(-time.Second) // by its clock
+			set(second, 3, was)
+			flush(t, second, was)
+		}
+		now = now.Add(time.Second)
+		exchange(t, second, b, now, now)
+		set(second, 9, now)
+		pull(t, c, second, now)
+		if e, _ := c.Lookup("a", "x", now); e.Bandwidth != 9*Mbps {
+			t.Errorf("early %v: %v Mbit/s, want 9", early, e.Bandwidth.Mbps())
+		}
+		pull(t, b, second, now)
+		if b.root != second.root || c.root != second.root {
+			t.Errorf("early %v: the maps differ", early)
+		}
+	}
+}
