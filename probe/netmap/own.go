@@ -89,6 +89,7 @@ func oldest(entries map[peer]*entry) (key peer) {
 func (m *Map) Publish(now time.Time, quiet bool) (urgent bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.rewind(now)
 	if m.own.refreshed.IsZero() {
 		m.own.refreshed, m.own.urgent, m.own.spentAt = now, urgentBurst, now
 	}
@@ -114,6 +115,35 @@ func (m *Map) Publish(now time.Time, quiet bool) (urgent bool, err error) {
 	}
 	m.own.refreshed, m.own.held = now, time.Time{}
 	return false, nil
+}
+
+// rewind begins anew what Self says if its clock was ahead by more than others accept, and has been set right: they refuse all that would follow.
+func (m *Map) rewind(now time.Time) {
+	latest := now.Add(m.cfg.MaxSkew)
+	ceiling := versionAt(latest)
+	r := m.reports[m.cfg.Self]
+	if m.own.floor <= ceiling && (r == nil || r.tip().version <= ceiling) {
+		return
+	}
+	if r != nil {
+		m.root -= r.hash()
+		delete(m.reports, m.cfg.Self)
+	}
+	m.hot = slices.DeleteFunc(m.hot, func(h rumour) bool { return h.b.reporter == m.cfg.Self })
+	for name, v := range m.gone {
+		m.gone[name] = min(v, versionAt(now))
+	}
+	for _, e := range m.own.entries {
+		if e.est.Measured.After(latest) {
+			e.est.Measured = time.UnixMicro(now.UnixMicro()).UTC()
+		}
+		if e.turn.at.After(latest) {
+			e.turn.at = e.est.Measured
+		}
+	}
+	m.own = own{entries: m.own.entries}
+	m.epoch++
+	m.moved()
 }
 
 // Held returns when [Map.Publish] may be called with effect for news that it has held back, the zero time if there are none.

@@ -1,6 +1,7 @@
 package netmap
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -79,5 +80,47 @@ func TestFirstBatchOfALifeIsHeard(t *testing.T) {
 		if b.root != second.root || c.root != second.root {
 			t.Errorf("early %v: the maps differ", early)
 		}
+	}
+}
+
+// A host that started with a clock an hour ahead is refused, and heard as soon as its clock is right.
+func TestClockAheadIsSetRight(t *testing.T) {
+	a, b := newMap(t, "a"), newMap(t, "b")
+	speak := func(now time.Time) {
+		t.Helper()
+		if _, err := a.Publish(now, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ahead := t0.Add(time.Hour)
+	if err := errors.Join(a.Set("a", "b", bandwidthOf(4, ahead), ahead), a.Set("a", "x", bandwidthOf(5, ahead), ahead)); err != nil {
+		t.Fatal(err)
+	}
+	a.Forget(ahead, "x")
+	speak(ahead)
+	if taken, err := b.merge("a", batchesOf(a, "a"), t0); taken > 0 || !errors.Is(err, ErrFuture) {
+		t.Fatalf("%d batches taken, %v", taken, err)
+	}
+	now := t0.Add(time.Second)
+	speak(now)
+	exchange(t, a, b, now, now)
+	if e, ok := b.Lookup("a", "b", now); !ok || e.Bandwidth != 4*Mbps || e.Measured.After(now) {
+		t.Errorf("its clock is right again: %+v, %v", e, ok)
+	}
+	now = now.Add(time.Second)
+	if err := errors.Join(a.Update("a", "b", bandwidthOf(8, now), now), a.Set("a", "x", bandwidthOf(6, now), now)); err != nil {
+		t.Fatal(err)
+	}
+	speak(now)
+	exchange(t, b, a, now, now)
+	for _, m := range []*Map{a, b} {
+		e, _ := m.Lookup("a", "b", now)
+		x, _ := m.Lookup("a", "x", now)
+		if e.Bandwidth != 8*Mbps || x.Bandwidth != 6*Mbps {
+			t.Errorf("%s believes %v and %v Mbit/s, want 8 and 6", m.cfg.Self, e.Bandwidth.Mbps(), x.Bandwidth.Mbps())
+		}
+	}
+	if a.root != b.root || a.root != sumOf(a) {
+		t.Errorf("sums %x, %x, counted anew %x", a.root, b.root, sumOf(a))
 	}
 }
