@@ -70,6 +70,18 @@ func (a *Agent) sites() map[string]string {
 	return out
 }
 
+// liveSites returns the label of every member that is alive, self among them, and how many hosts there are of each.
+func liveSites(members []membership.Member, self, site string) (labels map[string]string, hosts map[string]int) {
+	labels, hosts = map[string]string{self: site}, map[string]int{site: 1}
+	for _, m := range members {
+		if m.Name != self && m.State == membership.Alive {
+			labels[m.Name] = m.Site
+			hosts[m.Site]++
+		}
+	}
+	return labels, hosts
+}
+
 // isMember reports whether what host measures counts.
 func (a *Agent) isMember(host string) bool {
 	m, ok := a.members.Member(host)
@@ -143,8 +155,8 @@ type guesser struct {
 	mu        sync.Mutex // guards the fields below
 	at        time.Time
 	predictor *netmap.Predictor
-	sites     map[string]string // that it was made with
-	hosts     map[string]int    // of each
+	sites     map[string]string // of all members
+	hosts     map[string]int    // of each that are alive
 }
 
 // guessEvery bounds what gathering all measured pairs costs.
@@ -161,23 +173,21 @@ func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 	return like.Fill(e, sites[from], sites[to]), true
 }
 
-// like returns what predictions are made from, a few seconds old at most, and the labels of sites that go with it. Neither changes any more.
+// like returns what predictions are made from, the pairs of live hosts, a few seconds old at most, and the labels of all members. Neither changes any more.
 func (a *Agent) like() (*netmap.Predictor, map[string]string) {
 	g := &a.guesses
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now := time.Now(); g.predictor == nil || now.Sub(g.at) >= guessEvery {
+		var live map[string]string
+		live, g.hosts = liveSites(a.members.Members(), a.name, a.opts.Identity.Settings.Site)
 		g.sites, g.at = a.sites(), now
-		g.predictor = a.netmap.Predictor(g.sites, now)
-		g.hosts = make(map[string]int)
-		for _, site := range g.sites {
-			g.hosts[site]++
-		}
+		g.predictor = a.netmap.Predictor(live, now)
 	}
 	return g.predictor, g.sites
 }
 
-// hostsOf returns how many hosts of a site there were when [Agent.like] last looked.
+// hostsOf returns how many live hosts of a site there were when [Agent.like] last looked.
 func (a *Agent) hostsOf(site string) int {
 	a.guesses.mu.Lock()
 	defer a.guesses.mu.Unlock()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -29,5 +30,21 @@ func TestWhoseReportsCount(t *testing.T) {
 		if got := heeded(membership.Member{State: tt.state, Since: now.Add(-tt.gone)}, now); got != tt.want {
 			t.Errorf("%v for %v: %v", tt.state, tt.gone, got)
 		}
+	}
+}
+
+// What is predicted comes of live hosts, and a link is as wide as there are live pairs at its ends.
+func TestPredictionsAreOfLiveHosts(t *testing.T) {
+	now := time.Now()
+	member := func(name, site string, state membership.State) membership.Member {
+		return membership.Member{Name: name, State: state, Since: now, Meta: membership.Meta{Site: site}}
+	}
+	labels, hosts := liveSites([]membership.Member{member("a0", "A", membership.Unseen), member("a1", "A", membership.Failed), member("a2", "A", membership.Alive),
+		member("b0", "B", membership.Left), member("b1", "B", membership.Alive), member("b2", "B", membership.Alive), member("c0", "", membership.Alive), member("c1", "", membership.Stopped)}, "a0", "A")
+	if want := map[string]string{"a0": "A", "a2": "A", "b1": "B", "b2": "B", "c0": ""}; !maps.Equal(labels, want) {
+		t.Errorf("labels %v, want %v", labels, want)
+	}
+	if want := map[string]int{"A": 2, "B": 2, "": 1}; !maps.Equal(hosts, want) {
+		t.Errorf("hosts %v, want %v", hosts, want)
 	}
 }

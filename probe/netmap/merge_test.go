@@ -633,7 +633,7 @@ func TestMapConcurrently(t *testing.T) {
 				exchange(t, b, a, now, now)
 				a.Snapshot(hosts, now)
 				a.Lookup("a", "b", now)
-				b.Predictor(nil, now)
+				b.Predictor(map[string]string{"a": "", "b": "", "c": ""}, now)
 				b.Warnings(now)
 				if i == 50 {
 					b.Forget(now, "c")

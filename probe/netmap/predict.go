@@ -180,7 +180,7 @@ type Predictor struct {
 	searches map[[2]string]search
 }
 
-// Predictor gathers the measured pairs of the map at now; sites is the label of each host.
+// Predictor gathers the measured pairs of the map at now; sites is the label of each host that counts: pairs with others are left out.
 // It takes one pass over what was reported, not n².
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	m.mu.Lock()
@@ -199,6 +199,10 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 				return
 			}
 			from, to := e.pair(reporter)
+			_, here := sites[from]
+			if _, there := sites[to]; !here || !there {
+				return
+			}
 			if e.kind == received && m.find(from, peer{to, sent}) != nil {
 				return // seen at the sender
 			}

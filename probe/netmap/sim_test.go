@@ -382,7 +382,9 @@ func BenchmarkMap(b *testing.B) {
 	}
 	before := heap()
 	hosts := make([]Host, 20)
+	labels := make(map[string]string)
 	for i, h := range g.hosts {
+		labels[h.m.cfg.Self] = ""
 		if i < len(hosts) {
 			hosts[i].Name = h.m.cfg.Self
 		}
@@ -414,7 +416,7 @@ func BenchmarkMap(b *testing.B) {
 	})
 	b.Run("Predictor", func(b *testing.B) {
 		for b.Loop() {
-			m.Predictor(nil, g.now)
+			m.Predictor(labels, g.now)
 		}
 	})
 	runtime.KeepAlive(g)

@@ -195,7 +195,7 @@ func TestSuspectsOwnPairs(t *testing.T) {
 	if e := Predict(m.Snapshot(hosts, t0)).Estimate(3, 0); e.Bandwidth != 10*Mbps || e.Source != SourcePredicted {
 		t.Errorf("predicted %v Mbit/s", e.Bandwidth.Mbps())
 	}
-	sites := map[string]string{}
+	sites := map[string]string{"h0": "", "h1": "", "h2": "", "h3": "", "h4": ""}
 	if e := m.Predictor(sites, t0).Fill(e, "", ""); e.Bandwidth != 10*Mbps {
 		t.Errorf("the predictor says %v Mbit/s", e.Bandwidth.Mbps())
 	}
