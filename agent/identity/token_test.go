@@ -2,10 +2,13 @@ package identity
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	mrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -180,6 +183,95 @@ func TestBrokenTokenFile(t *testing.T) {
 		if r := asRefusal(JoinRequest{}, listed); strings.Contains(r.Error(), path) || !strings.Contains(r.Error(), "cannot read its join tokens") {
 			t.Errorf("a stranger is told: %v", r)
 		}
+	}
+}
+
+// fullBook returns the tokens of a cluster whose file has no room for a further admission, as a token like dead has let in many hosts, and one that is good.
+func fullBook(t *testing.T, dead TokenInfo, now time.Time) (*Tokens, Token) {
+	t.Helper()
+	id := makeCluster(t, "ut0")
+	ts, err := id.Tokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := ts.Create(time.Hour, 0, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := ts.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func() int {
+		data, err := json.MarshalIndent(tokensFile{Version: 1, Tokens: list}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(data) + 1
+	}
+	grant := Grant{Host: "host", Key: make([]byte, 32), At: now}
+	before := size()
+	dead.ID, dead.Hash = "0000000000", make([]byte, 32)
+	dead.Grants = []Grant{grant, grant}
+	list = append(list, dead)
+	two := size()
+	list[1].Grants = append(list[1].Grants, grant)
+	each := size() - two
+	list[1].Grants = slices.Repeat([]Grant{grant}, (maxFile-before-1000)/each)
+	list[1].Grants[0].Host += strings.Repeat("x", maxFile-size())
+	data, err := json.MarshalIndent(tokensFile{Version: 1, Tokens: list}, "", "  ")
+	if err == nil {
+		err = WriteFile(filepath.Join(id.Dir, FileTokens), append(data, '\n'), modeSecret)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ts, good
+}
+
+// The file of the tokens is never written larger than it is read: nobody could be let in any more. What tokens that are revoked or
+// expired have let in is forgotten before that; if that is not enough the admission is refused.
+func TestTokenFileStaysReadable(t *testing.T) {
+	now := time.Now()
+	for name, dead := range map[string]TokenInfo{
+		"revoked": {Expires: now.Add(time.Hour), Revoked: true},
+		"expired": {Expires: now.Add(-time.Second)},
+		"valid":   {Expires: now.Add(time.Hour)},
+	} {
+		ts, good := fullBook(t, dead, now)
+		err := ts.Redeem(good.ID.String(), good.Secret[:], "new", []byte("key"), now)
+		list, lerr := ts.List()
+		if lerr != nil {
+			t.Fatalf("%s: %v", name, lerr)
+		}
+		if full := name == "valid"; full != (err != nil) || full != (len(list[0].Grants) == 0) || full && !strings.Contains(err.Error(), "revoke") {
+			t.Errorf("%s: %v, %d grants", name, err, len(list[0].Grants))
+		}
+	}
+}
+
+// Where there are as many tokens as may be, those that were revoked give way, also long before they would have expired.
+func TestRevokedTokensGiveWay(t *testing.T) {
+	now := time.Now()
+	ts, err := makeCluster(t, "ut0").Tokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]TokenInfo, maxTokens)
+	for i := range list {
+		list[i] = TokenInfo{ID: fmt.Sprintf("%010x", i), Hash: make([]byte, 32), Expires: now.Add(300 * 24 * time.Hour)}
+	}
+	if err := ts.update(now, func([]TokenInfo) ([]TokenInfo, error) { return list, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ts.Create(time.Hour, 0, now, rand.Reader); err == nil {
+		t.Errorf("made one more than %d", maxTokens)
+	}
+	if err := ts.Revoke(list[7].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ts.Create(time.Hour, 0, now, rand.Reader); err != nil {
+		t.Errorf("one was revoked: %v", err)
 	}
 }
 

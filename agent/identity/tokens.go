@@ -107,10 +107,13 @@ func (ts *Tokens) Create(ttl time.Duration, uses int, now time.Time, random io.R
 			return Token{}, fmt.Errorf("create token: %w", err)
 		}
 	}
-	err := ts.update(func(list []TokenInfo) ([]TokenInfo, error) {
+	err := ts.update(now, func(list []TokenInfo) ([]TokenInfo, error) {
 		list = slices.DeleteFunc(list, func(o TokenInfo) bool { return now.Sub(o.Expires) > tokenMemory })
 		if len(list) >= maxTokens {
-			return nil, fmt.Errorf("there are %d tokens already: revoked and expired ones are forgotten %v after their end", len(list), tokenMemory)
+			list = slices.DeleteFunc(list, func(o TokenInfo) bool { return o.Revoked })
+		}
+		if len(list) >= maxTokens {
+			return nil, fmt.Errorf("there are %d tokens already: revoke some; expired ones are forgotten %v after their end", len(list), tokenMemory)
 		}
 		if find(list, t.ID.String()) >= 0 {
 			return nil, errors.New("its random id is in use")
@@ -137,7 +140,7 @@ func (ts *Tokens) List() ([]TokenInfo, error) {
 // Revoke ends the token whose id is, or uniquely begins with, id. Hosts that it let
 // in stay members. The error wraps [ErrTokenUnknown] if there is none.
 func (ts *Tokens) Revoke(id string) error {
-	err := ts.update(func(list []TokenInfo) ([]TokenInfo, error) {
+	err := ts.update(time.Now(), func(list []TokenInfo) ([]TokenInfo, error) {
 		i := find(list, id)
 		if i == -1 {
 			for j, t := range list {
@@ -196,7 +199,7 @@ func (ts *Tokens) Check(id string, secret []byte, now time.Time) error {
 // The same host with the same key is admitted again for free: its answer may have
 // been lost. Errors are those of [Tokens.Check] and [ErrTokenUsedUp].
 func (ts *Tokens) Redeem(id string, secret []byte, host string, key []byte, now time.Time) error {
-	return ts.update(func(list []TokenInfo) ([]TokenInfo, error) {
+	return ts.update(now, func(list []TokenInfo) ([]TokenInfo, error) {
 		i := find(list, id)
 		if i == -1 {
 			return nil, ErrTokenUnknown
@@ -227,7 +230,7 @@ func find(list []TokenInfo, id string) int {
 }
 
 // update changes tokens.json under the lock; nothing is written if f fails.
-func (ts *Tokens) update(f func([]TokenInfo) ([]TokenInfo, error)) error {
+func (ts *Tokens) update(now time.Time, f func([]TokenInfo) ([]TokenInfo, error)) error {
 	// A lock file of its own: tokens.json is replaced by renaming, and a lock on the
 	// replaced file would guard nothing.
 	lock, err := os.OpenFile(filepath.Join(ts.dir, "."+FileTokens+".lock"), os.O_CREATE|os.O_RDWR, modeSecret)
@@ -245,11 +248,31 @@ func (ts *Tokens) update(f func([]TokenInfo) ([]TokenInfo, error)) error {
 	if list, err = f(list); err != nil {
 		return err
 	}
-	data, err := json.MarshalIndent(tokensFile{Version: 1, Tokens: list}, "", "  ")
+	data, err := encodeTokens(list, now)
 	if err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(ts.dir, FileTokens), append(data, '\n'), modeSecret)
+	return WriteFile(filepath.Join(ts.dir, FileTokens), data, modeSecret)
+}
+
+// encodeTokens returns what the file holds, no more than is read of it. Where that is little, whom revoked and expired tokens let in is forgotten: nobody is
+// let in by them again.
+func encodeTokens(list []TokenInfo, now time.Time) ([]byte, error) {
+	for {
+		data, err := json.MarshalIndent(tokensFile{Version: 1, Tokens: list}, "", "  ")
+		if err != nil || len(data) < maxFile {
+			return append(data, '\n'), err
+		}
+		forgot := false
+		for i, t := range list {
+			if len(t.Grants) > 0 && (t.Revoked || !now.Before(t.Expires)) {
+				list[i].Grants, forgot = nil, true
+			}
+		}
+		if !forgot {
+			return nil, fmt.Errorf("%s would have %d bytes, at most %d are read: revoke tokens that have let in many hosts, and make new ones", FileTokens, len(data), maxFile)
+		}
+	}
 }
 
 type tokensFile struct {
