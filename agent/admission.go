@@ -23,9 +23,14 @@ const maxSign = 1 << 20
 // openAdmission lets new hosts in: it answers join requests, here or by way of the
 // host that holds the authority.
 func (a *Agent) openAdmission() {
+	opened := time.Now()
 	a.admit = &identity.Server{
 		Identity: a.opts.Identity,
 		Live:     a.members.Live,
+		Unmet: func(name string) bool {
+			m, ok := a.members.Member(name)
+			return ok && unmet(m, time.Since(opened))
+		},
 		Members: func() []string {
 			var out []string
 			for _, m := range a.members.Members() {
@@ -46,6 +51,14 @@ func (a *Agent) openAdmission() {
 	}
 	a.endpoint.HandleStreams(lane.StreamJoin, a.admit.Handle)
 	a.endpoint.HandleStreams(lane.StreamSign, a.serveSign)
+}
+
+// meeting is how long after its start a host may not have met all that are alive: gossip takes seconds, re-joining members that did not answer at once a while.
+const meeting = 2 * time.Minute
+
+// unmet reports whether m, remembered from an earlier run, may be alive although nothing was heard of it since the agent started.
+func unmet(m membership.Member, since time.Duration) bool {
+	return m.State == membership.Unseen && since < meeting
 }
 
 // authorityHost names the member that holds the authority, "" if none is alive.

@@ -17,6 +17,7 @@ import (
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/agent/membership"
 )
 
 // askToJoin is gridagent join up to the certificate, over a fresh socket.
@@ -131,6 +132,41 @@ func TestAdmission(t *testing.T) {
 		return nil
 	})
 	refused("authority away", good.Token, b, "authority")
+}
+
+// An agent that has just started does not give away the names of hosts that it remembers and has not met yet.
+func TestNamesOfUnmetHostsAreKept(t *testing.T) {
+	t.Parallel()
+	first := newCluster(t, "a")
+	a := startHost(t, first, nil)
+	b := startHost(t, admit(t, first, "b"), nil, a)
+	waitMembers(t, a, b)
+	if err := errors.Join(b.stop(), a.stop()); err != nil {
+		t.Fatal(err)
+	}
+	a = startHost(t, first, nil)
+	token, err := a.client(t).API().TokenCreate(t.Context(), connect.NewRequest(&apiv1.TokenCreateRequest{TtlSeconds: 60}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := askToJoin(t, a, token.Msg.Token, "b"); err == nil || !strings.Contains(err.Error(), "not met yet") {
+		t.Errorf("the name of a host that may be alive: %v", err)
+	}
+	if _, err := askToJoin(t, a, token.Msg.Token, "c"); err != nil {
+		t.Errorf("another name: %v", err)
+	}
+	for _, c := range []struct {
+		state membership.State
+		since time.Duration
+		want  bool
+	}{
+		{membership.Unseen, meeting - 1, true}, {membership.Unseen, meeting, false},
+		{membership.Failed, 0, false}, {membership.Stopped, 0, false}, {membership.Left, 0, false},
+	} {
+		if got := unmet(membership.Member{State: c.state}, c.since); got != c.want {
+			t.Errorf("%v after %v: %v", c.state, c.since, got)
+		}
+	}
 }
 
 // Another cluster's agents on the same network come to nothing, and the operator of

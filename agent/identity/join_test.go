@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -148,6 +149,9 @@ func TestJoinRefused(t *testing.T) {
 		{"name of a live member", func(_ *testing.T, c *joinCase) {
 			c.sv.Live = func(name string) bool { return name == "uk0" }
 		}, ErrNameTaken, `host name "uk0" is taken`},
+		{"name of a member not met yet", func(_ *testing.T, c *joinCase) {
+			c.sv.Unmet = func(name string) bool { return name == "uk0" }
+		}, ErrNameTaken, `not met yet`},
 		{"the seed's own name", func(_ *testing.T, c *joinCase) { c.opts.Host = "ut0" }, ErrNameTaken, "taken"},
 		{"no authority", func(_ *testing.T, c *joinCase) {
 			c.sv.Identity = without(c.sv.Identity)
@@ -190,6 +194,29 @@ func without(id *Identity) *Identity {
 	c := *id
 	c.Authority = nil
 	return &c
+}
+
+// A reinstalled host gets its name with another key, and the log of the authority's host warns of it: it may be somebody else.
+func TestNewKeyIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := newCase(t, makeCluster(t, "ut0"), 0, 0)
+		c.sv.Log = slog.New(slog.NewTextHandler(&log, nil))
+		for _, dir := range []string{"first", "second"} {
+			log.Reset()
+			c.dir = filepath.Join(t.TempDir(), dir)
+			if _, _, err := c.try(t); err != nil {
+				t.Fatal(err)
+			}
+			if told := strings.Contains(log.String(), "level=WARN"); told != (dir == "second") {
+				t.Errorf("%s: warned %v:\n%s", dir, told, &log)
+			}
+			time.Sleep(2 * reservation)
+		}
+		if !strings.Contains(log.String(), "host=uk0") {
+			t.Errorf("the warning does not name the host: %s", &log)
+		}
+	})
 }
 
 func TestJoinForwarded(t *testing.T) {

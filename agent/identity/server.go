@@ -31,6 +31,9 @@ type Server struct {
 	// may be issued again, to another key, once its host is gone: that is how a
 	// reinstalled host comes back.
 	Live func(name string) bool
+	// Unmet reports whether the name is that of a host that may be alive although Live does not say so: this one has started a short time ago and
+	// remembers it. Nil means no host is.
+	Unmet func(name string) bool
 	// Members returns IP:PORT of members that the new host should join. Nil means none.
 	Members func() []string
 	// GossipKeys returns the keys in use, the encrypting one first. Nil means those of Identity.
@@ -214,6 +217,11 @@ func (sv *Server) decide(req JoinRequest) (JoinResponse, error) {
 	if err := sv.reserve(name, key, now); err != nil {
 		return JoinResponse{}, err
 	}
+	others, err := tokens.admitted(name, key[:])
+	if err != nil {
+		sv.release(name, key)
+		return JoinResponse{}, err
+	}
 	if err := tokens.Redeem(req.TokenID, req.Secret, name, key[:], now); err != nil {
 		sv.release(name, key)
 		return JoinResponse{}, err
@@ -222,6 +230,9 @@ func (sv *Server) decide(req JoinRequest) (JoinResponse, error) {
 	if err != nil {
 		sv.release(name, key)
 		return JoinResponse{}, err
+	}
+	if others {
+		sv.log().Warn("a host name is given to another key than before: its host was installed anew, or somebody takes its place", "host", name, "token", req.TokenID)
 	}
 	return sv.admit(der), nil
 }
@@ -249,6 +260,10 @@ func (sv *Server) admit(der []byte) JoinResponse {
 func (sv *Server) reserve(name string, key [sha256.Size]byte, now time.Time) error {
 	if name == sv.Identity.Settings.Host || sv.Live != nil && sv.Live(name) {
 		return refuse(RefusedName, "host name %q is taken by a live member: choose another with --name, or stop that host first", name)
+	}
+	if sv.Unmet != nil && sv.Unmet(name) {
+		return refuse(RefusedName, "host name %q is that of a member which %s has not met yet since its agent was started: choose another with --name, or if that host is gone try again in two minutes",
+			name, sv.Identity.Settings.Host)
 	}
 	sv.mu.Lock()
 	defer sv.mu.Unlock()

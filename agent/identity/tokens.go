@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -223,6 +224,17 @@ func (ts *Tokens) Redeem(id string, secret []byte, host string, key []byte, now 
 		}
 		return list, nil
 	})
+}
+
+// admitted reports whether any token is known to have let host in with another key.
+func (ts *Tokens) admitted(host string, key []byte) (otherKey bool, err error) {
+	list, err := ts.load()
+	for _, t := range list {
+		for _, g := range t.Grants {
+			otherKey = otherKey || g.Host == host && !bytes.Equal(g.Key, key)
+		}
+	}
+	return otherKey, err
 }
 
 func find(list []TokenInfo, id string) int {
