@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -61,21 +62,58 @@ func unmet(m membership.Member, since time.Duration) bool {
 	return m.State == membership.Unseen && since < meeting
 }
 
-// authorityHost names the member that holds the authority, "" if none is alive.
+// authorityHost names the member that holds the authority, the first if several say so, "" if none is alive.
 func (a *Agent) authorityHost() string {
-	if m, ok := a.members.Holder(); ok {
-		return m.Name
+	if holders := a.members.Holders(); len(holders) > 0 {
+		return holders[0]
 	}
 	return ""
 }
 
-// forwardJoin has the holder of the authority decide a request that reached this host.
+// maxHolders bounds how many hosts a request is forwarded to: each sees the token's secret.
+const maxHolders = 3
+
+// forwardTime is how long all of them together have to answer, somewhat less than the joining host waits.
+const forwardTime = 15 * time.Second
+
+// forwardJoin has another host, which holds the authority, decide a request that reached this one.
 func (a *Agent) forwardJoin(ctx context.Context, req identity.JoinRequest) (identity.JoinResponse, error) {
-	var resp identity.JoinResponse
-	holder := a.authorityHost()
-	if holder == "" || holder == a.name {
+	holders := slices.DeleteFunc(a.members.Holders(), func(name string) bool { return name == a.name })
+	return firstToKnow(ctx, holders, func(ctx context.Context, holder string) (identity.JoinResponse, error) {
+		return a.askHolder(ctx, holder, req)
+	})
+}
+
+// firstToKnow returns the answer of the first of holders that answers and knows the token; else that of one which does not know it. A host that says that it holds the
+// authority need not have the tokens, or be right.
+func firstToKnow(ctx context.Context, holders []string, ask func(ctx context.Context, holder string) (identity.JoinResponse, error)) (resp identity.JoinResponse, err error) {
+	if len(holders) == 0 {
 		return resp, errors.New("no member that holds the cluster's authority is alive")
 	}
+	holders = holders[:min(maxHolders, len(holders))]
+	var failed []error
+	for _, h := range holders {
+		short, cancel := context.WithTimeout(ctx, forwardTime/time.Duration(len(holders)))
+		r, err := ask(short, h)
+		cancel()
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case r.Refused == nil || r.Refused.Code != identity.RefusedUnknown:
+			return r, nil
+		default:
+			resp = r
+		}
+	}
+	if resp.Refused == nil {
+		return resp, errors.Join(failed...)
+	}
+	return resp, nil
+}
+
+// askHolder has holder decide a request.
+func (a *Agent) askHolder(ctx context.Context, holder string, req identity.JoinRequest) (identity.JoinResponse, error) {
+	var resp identity.JoinResponse
 	s, err := a.endpoint.Open(ctx, holder, 0, lane.StreamSign)
 	if err != nil {
 		return resp, err

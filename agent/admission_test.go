@@ -169,6 +169,61 @@ func TestNamesOfUnmetHostsAreKept(t *testing.T) {
 	}
 }
 
+// A host with a copy of the authority's key, and without the tokens, keeps nobody from being let in, whether it is asked first or is the seed itself.
+func TestCopyOfTheAuthority(t *testing.T) {
+	t.Parallel()
+	first := newCluster(t, "b")
+	b := startHost(t, first, nil)
+	copied := admit(t, first, "a")
+	copied.Authority = first.Authority
+	a := startHost(t, copied, nil, b)
+	c := startHost(t, admit(t, first, "c"), nil, b)
+	waitMembers(t, a, b, c)
+	token, err := b.client(t).API().TokenCreate(t.Context(), connect.NewRequest(&apiv1.TokenCreateRequest{TtlSeconds: 60}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range []*testHost{c, a, b} {
+		if _, err := askToJoin(t, seed, token.Msg.Token, "new-by-"+seed.name); err != nil {
+			t.Errorf("by way of %s: %v", seed.name, err)
+		}
+	}
+	if _, err := b.client(t).API().TokenRevoke(t.Context(), connect.NewRequest(&apiv1.TokenRevokeRequest{Id: token.Msg.Info.Id})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := askToJoin(t, c, token.Msg.Token, "later"); err == nil || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("revoked: %v", err)
+	}
+}
+
+func TestFirstToKnow(t *testing.T) {
+	unknown := identity.JoinResponse{Refused: &identity.Refusal{Code: identity.RefusedUnknown}}
+	expired := identity.JoinResponse{Refused: &identity.Refusal{Code: identity.RefusedExpired}}
+	good := identity.JoinResponse{Cluster: "c"}
+	answers := map[string]identity.JoinResponse{"u": unknown, "e": expired, "g": good}
+	for _, c := range []struct {
+		holders string // one letter each; x does not answer
+		want    identity.JoinResponse
+		asked   int
+		fails   bool
+	}{
+		{"g", good, 1, false}, {"ug", good, 2, false}, {"xg", good, 2, false}, {"gu", good, 1, false}, {"eg", expired, 1, false}, {"ux", unknown, 2, false},
+		{"xu", unknown, 2, false}, {"xx", identity.JoinResponse{}, 2, true}, {"", identity.JoinResponse{}, 0, true}, {"uuuug", unknown, maxHolders, false},
+	} {
+		asked := 0
+		got, err := firstToKnow(t.Context(), strings.Split(c.holders, "")[:len(c.holders)], func(_ context.Context, h string) (identity.JoinResponse, error) {
+			asked++
+			if r, ok := answers[h]; ok {
+				return r, nil
+			}
+			return identity.JoinResponse{}, errors.New("no answer")
+		})
+		if got.Refused != c.want.Refused || got.Cluster != c.want.Cluster || asked != c.asked || c.fails != (err != nil) {
+			t.Errorf("%q: %+v, %v, %d asked", c.holders, got, err, asked)
+		}
+	}
+}
+
 // Another cluster's agents on the same network come to nothing, and the operator of
 // this one is told once a source, not once a packet.
 func TestStrangers(t *testing.T) {

@@ -38,7 +38,7 @@ type Server struct {
 	Members func() []string
 	// GossipKeys returns the keys in use, the encrypting one first. Nil means those of Identity.
 	GossipKeys func() [][]byte
-	// Forward carries a request to the host that holds the authority, whose
+	// Forward carries a request to another host that holds the authority, whose
 	// [Server.Decide] answers it. Nil, or an error, refuses the request.
 	Forward func(context.Context, JoinRequest) (JoinResponse, error)
 	// Holder names the host that holds the authority, "" if unknown, for messages.
@@ -123,7 +123,14 @@ func (sv *Server) record(from netip.AddrPort, req JoinRequest, resp JoinResponse
 // answer decides req, here or where the authority lives.
 func (sv *Server) answer(ctx context.Context, req JoinRequest) JoinResponse {
 	if sv.Identity.Authority != nil {
-		return sv.Decide(ctx, req)
+		resp := sv.Decide(ctx, req)
+		if sv.Forward == nil || resp.Refused == nil || resp.Refused.Code != RefusedUnknown {
+			return resp
+		}
+		if other, err := sv.Forward(ctx, req); err == nil { // the tokens may be where the authority is as well
+			return other
+		}
+		return resp
 	}
 	holder := "the host that ran gridagent init"
 	if sv.Holder != nil {

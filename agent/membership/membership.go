@@ -353,14 +353,15 @@ func (m *Membership) Live(name string) bool {
 	return ok && e.State == Alive
 }
 
-// Holder returns the first member alive that holds the cluster's authority.
-func (m *Membership) Holder() (Member, bool) {
+// Holders returns the names of the members alive that say that they hold the cluster's authority, sorted.
+func (m *Membership) Holders() []string {
+	var out []string
 	for _, e := range m.Members() {
 		if e.State == Alive && e.HoldsCA {
-			return e, true
+			out = append(out, e.Name)
 		}
 	}
-	return Member{}, false
+	return out
 }
 
 // Resolve returns the address of a member, whatever its state. It does not block.
