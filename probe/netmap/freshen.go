@@ -51,9 +51,9 @@ func Freshen(s *Snapshot) *Snapshot {
 	}
 	for _, pairs := range classes { // classes do not touch each other: order is free
 		seen := false
-		witnesses := turned(pairs)
+		h := historyOf(turned(pairs), pairs)
 		for _, p := range pairs {
-			if rate, old, ok := p.behind(witnesses, pairs); ok {
+			if rate, old, ok := h.behind(p); ok {
 				correct(p, rate, old)
 				seen = true
 			}
@@ -79,22 +79,6 @@ type dated struct {
 	from, to int
 	e        Estimate
 	turn     turn
-}
-
-// behind returns the rate that the link has now and the one before, if it has changed since p was measured:
-// enough of witnesses have seen that later.
-func (p dated) behind(witnesses, pairs []dated) (rate, old BytesPerSec, ok bool) {
-	later := slices.DeleteFunc(slices.Clone(witnesses), func(w dated) bool { return !w.turn.at.After(p.e.Measured) })
-	if len(later) == 0 || !several(later, pairs) {
-		return 0, 0, false
-	}
-	was := make([]BytesPerSec, len(later))
-	for i, w := range later {
-		was[i] = w.turn.was
-	}
-	slices.Sort(was)
-	rate, old = medianRate(later), was[len(was)/2]
-	return rate, old, differ(p.e.Bandwidth, rate) > freshOther
 }
 
 // changed splits pairs, all from one site to another, into the newest that show a new rate of

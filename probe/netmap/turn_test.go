@@ -3,6 +3,7 @@ package netmap
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -167,5 +168,84 @@ func TestMapRemembersTurns(t *testing.T) {
 		if sub := s.Subset([]int{1, 0}); sub.turns[2] != s.turns[1] {
 			t.Errorf("at %s: the subset has %+v", name, sub.turns[2])
 		}
+	}
+}
+
+// changedGrid is a grid of 2×n hosts whose link has fallen, and most of whose pairs have been measured since.
+func changedGrid(n int, rng *rand.Rand) *watched {
+	w := newWatched(n)
+	for _, rate := range []BytesPerSec{1e6, 3e5} {
+		for _, k := range rng.Perm(n * n) {
+			if rate == 1e6 || rng.IntN(10) > 0 {
+				w.measured(k/n, n+k%n, rate*BytesPerSec(0.97+0.06*rng.Float64()))
+			}
+		}
+	}
+	return w
+}
+
+// behindSlowly is [history.behind] as it reads.
+func behindSlowly(p dated, witnesses, pairs []dated) (rate, old BytesPerSec, ok bool) {
+	var later []dated
+	for _, w := range witnesses {
+		if w.turn.at.After(p.e.Measured) {
+			later = append(later, w)
+		}
+	}
+	ends := func(of []dated) (int, int) {
+		from, to := map[int]bool{}, map[int]bool{}
+		for _, p := range of {
+			from[p.from], to[p.to] = true, true
+		}
+		return len(from), len(to)
+	}
+	from, to := ends(later)
+	allFrom, allTo := ends(pairs)
+	if len(later) == 0 || from < min(2, allFrom) || to < min(2, allTo) {
+		return 0, 0, false
+	}
+	was := make([]BytesPerSec, len(later))
+	for i, w := range later {
+		was[i] = w.turn.was
+	}
+	slices.Sort(was)
+	rate, old = medianRate(later), was[len(was)/2]
+	return rate, old, differ(p.e.Bandwidth, rate) > freshOther
+}
+
+func TestBehindAgreesWithThePlainVersion(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		n := 1 + rng.IntN(6)
+		w := changedGrid(n, rng)
+		var pairs []dated
+		for i, e := range w.entries {
+			if e.est.Has(FieldBandwidth) {
+				if rng.IntN(4) == 0 { // measured at another time
+					e.est.Measured = w.now.Add(-time.Duration(rng.IntN(2*n*n)) * time.Second)
+				}
+				pairs = append(pairs, dated{from: i / (2 * n), to: i % (2 * n), e: e.est, turn: e.turn})
+			}
+		}
+		witnesses := turned(pairs)
+		h := historyOf(witnesses, pairs)
+		for _, p := range pairs {
+			rate, old, ok := h.behind(p)
+			if wantRate, wantOld, want := behindSlowly(p, witnesses, pairs); ok != want || ok && (rate != wantRate || old != wantOld) {
+				t.Fatalf("seed %d: %d→%d: %v %v %v, want %v %v %v", seed, p.from, p.to, rate, old, ok, wantRate, wantOld, want)
+			}
+		}
+	}
+}
+
+func BenchmarkFreshen(b *testing.B) {
+	for _, n := range []int{16, 32, 128} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s := changedGrid(n, rand.New(rand.NewPCG(1, 6))).snapshot()
+			b.ReportAllocs()
+			for b.Loop() {
+				Freshen(s)
+			}
+		})
 	}
 }
