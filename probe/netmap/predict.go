@@ -181,10 +181,8 @@ type Predictor struct {
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host that counts: pairs with others are left out.
-// It takes one pass over what was reported, not n².
+// It takes one pass over what was reported, not n², and others may use the map between two reporters: what arrives meanwhile counts, or does not.
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, bulks: map[[2]string][]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}, searches: map[[2]string]search{}}
 	lan := newLANPorts[string]()
 	type found struct {
@@ -192,8 +190,11 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 		rate     BytesPerSec
 	}
 	var all []found
-	doubted := m.lookForSuspects(now).doubts
-	for _, reporter := range m.speakers() {
+	m.mu.Lock()
+	doubted, speakers := m.lookForSuspects(now).doubts, m.speakers()
+	m.mu.Unlock()
+	for _, reporter := range speakers {
+		m.mu.Lock()
 		m.each(reporter, func(e *entry) {
 			if e.kind == overhead {
 				return
@@ -232,6 +233,7 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 				}
 			}
 		})
+		m.mu.Unlock()
 	}
 	for _, f := range all {
 		d := [2]string{sites[f.from], sites[f.to]}

@@ -414,6 +414,29 @@ func BenchmarkMap(b *testing.B) {
 			m.Suspects(g.now)
 		}
 	})
+	b.Run("LookupBesidePredictor", func(b *testing.B) { // how long it waits
+		ended, made := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(made)
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+					m.Predictor(labels, g.now)
+				}
+			}
+		}()
+		var longest time.Duration
+		for b.Loop() {
+			begin := time.Now()
+			m.Lookup("site0-host0", to, g.now)
+			longest = max(longest, time.Since(begin))
+		}
+		close(ended)
+		<-made
+		b.ReportMetric(float64(longest.Microseconds())/1e3, "ms-longest")
+	})
 	b.Run("Predictor", func(b *testing.B) {
 		for b.Loop() {
 			m.Predictor(labels, g.now)
