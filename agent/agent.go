@@ -174,6 +174,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() error { a.mapSync.run(ctx); return nil })
 	tasks.Go(func() error { a.pools.run(ctx); return nil })
 	tasks.Go(func() error { a.switches.run(ctx); return nil })
+	tasks.Go(func() error { a.renewGuesses(ctx); return nil })
 	tasks.Go(func() error { a.warn(ctx); return nil })
 	tasks.Go(func() error { a.coolLanes(ctx); return nil })
 	tasks.Go(func() error { a.readyLanes(ctx); return nil })

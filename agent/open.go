@@ -198,6 +198,7 @@ func (a *Agent) openMap() error {
 	if err != nil {
 		return err
 	}
+	a.guesses.wanted = make(chan struct{}, 1)
 	a.mapSync = newMapSync(a.netmap, a.endpoint, a.opts.Identity.Settings.Site)
 	a.mapSync.peers, a.mapSync.known, a.mapSync.log = a.mapPeers, a.isMember, a.log
 	a.mapSync.siteOf = func(host string) string { return a.sites()[host] }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -152,15 +153,26 @@ func (a *Agent) knownEstimate(from, to string) (netmap.Estimate, bool) {
 
 // guesser keeps what predictions are made from for a few seconds.
 type guesser struct {
-	mu        sync.Mutex // guards the fields below
+	wanted chan struct{} // holds one token if they are to be made anew
+
+	mu sync.Mutex // guards guess
+	guess
+}
+
+// A guess is what predictions are made from. It does not change any more.
+type guess struct {
 	at        time.Time
 	predictor *netmap.Predictor
 	sites     map[string]string // of all members
 	hosts     map[string]int    // of each that are alive
 }
 
-// guessEvery bounds what gathering all measured pairs costs.
-const guessEvery = 5 * time.Second
+const (
+	// guessEvery bounds what gathering all measured pairs costs.
+	guessEvery = 5 * time.Second
+	// guessOld is from when on whoever asks waits for new ones: nobody has asked for a while, and the old ones say nothing of the meantime.
+	guessOld = 4 * guessEvery
+)
 
 // believedEstimate is knownEstimate with what was not measured of a pair far apart predicted from its like: its bandwidth, and what several
 // lanes get, which one pair of two sites measures for all. Of a pair within a site only the bandwidth matters.
@@ -173,18 +185,50 @@ func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 	return like.Fill(e, sites[from], sites[to]), true
 }
 
-// like returns what predictions are made from, the pairs of live hosts, a few seconds old at most, and the labels of all members. Neither changes any more.
+// like returns what predictions are made from, the pairs of live hosts, and the labels of all members. Neither changes any more. They are
+// some seconds old at most, and nobody waits for new ones where others have asked lately: with 1,000 hosts these take 30 ms, and more where each has measured many.
 func (a *Agent) like() (*netmap.Predictor, map[string]string) {
 	g := &a.guesses
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := time.Now(); g.predictor == nil || now.Sub(g.at) >= guessEvery {
-		var live map[string]string
-		live, g.hosts = liveSites(a.members.Members(), a.name, a.opts.Identity.Settings.Site)
-		g.sites, g.at = a.sites(), now
-		g.predictor = a.netmap.Predictor(live, now)
+	switch age := time.Since(g.at); {
+	case g.predictor == nil || age >= guessOld:
+		g.guess = a.newGuesses()
+	case age >= guessEvery:
+		select {
+		case g.wanted <- struct{}{}:
+		default:
+		}
 	}
 	return g.predictor, g.sites
+}
+
+// renewGuesses makes new ones when they are wanted, until ctx ends.
+func (a *Agent) renewGuesses(ctx context.Context) {
+	g := &a.guesses
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.wanted:
+		}
+		g.mu.Lock()
+		young := time.Since(g.at) < guessEvery // they were wanted again while these were made
+		g.mu.Unlock()
+		if young {
+			continue
+		}
+		next := a.newGuesses()
+		g.mu.Lock()
+		g.guess = next
+		g.mu.Unlock()
+	}
+}
+
+func (a *Agent) newGuesses() guess {
+	now := time.Now()
+	live, hosts := liveSites(a.members.Members(), a.name, a.opts.Identity.Settings.Site)
+	return guess{at: now, predictor: a.netmap.Predictor(live, now), sites: a.sites(), hosts: hosts}
 }
 
 // hostsOf returns how many live hosts of a site there were when [Agent.like] last looked.

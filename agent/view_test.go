@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -46,5 +47,35 @@ func TestPredictionsAreOfLiveHosts(t *testing.T) {
 	}
 	if want := map[string]int{"A": 2, "B": 2, "": 1}; !maps.Equal(hosts, want) {
 		t.Errorf("hosts %v, want %v", hosts, want)
+	}
+}
+
+// Nobody waits for what predictions are made from to be gathered anew, but who asks when nobody has for long.
+func TestGuessesAreRenewedAside(t *testing.T) {
+	t.Parallel()
+	a := startHost(t, newCluster(t, "a"), nil)
+	first, _ := a.like()
+	age := func(by time.Duration) {
+		a.guesses.mu.Lock()
+		defer a.guesses.mu.Unlock()
+		a.guesses.at = time.Now().Add(-by)
+	}
+	if again, _ := a.like(); again != first {
+		t.Error("made anew at once")
+	}
+	age(guessEvery)
+	if old, _ := a.like(); old != first {
+		t.Error("made anew while somebody waited")
+	}
+	eventually(t, 5*time.Second, "new guesses", func() error {
+		if now, _ := a.like(); now == first {
+			return errors.New("still the old ones")
+		}
+		return nil
+	})
+	second, _ := a.like()
+	age(guessOld)
+	if third, _ := a.like(); third == second {
+		t.Errorf("after %v the old ones are handed out", guessOld)
 	}
 }
