@@ -30,7 +30,7 @@ type pipe struct {
 const full = 1 - 1e-6
 
 // newGrid measures the leaf pools as plan.NetworkOf does: the largest capacity of a host
-// pair is that of the pipe, and the largest of a host's pairs that of its ports.
+// pair is that of the pipe, and the most that a host gets with another alone that of its ports.
 func newGrid(c *costs, leaves []*pools.Pool) *grid {
 	p := len(leaves)
 	g := &grid{
@@ -60,7 +60,9 @@ func newGrid(c *costs, leaves []*pools.Pool) *grid {
 			if !(all >= flow && all <= math.MaxFloat64) { // also catches NaN
 				all = flow
 			}
-			egress[from], ingress[to] = max(egress[from], all), max(ingress[to], all)
+			pair, _ := c.snap.Pair(from, to)
+			pair = min(pair, all)
+			egress[from], ingress[to] = max(egress[from], pair), max(ingress[to], pair)
 			if e := g.pipe(g.poolOf[from], g.poolOf[to]); g.poolOf[from] != g.poolOf[to] {
 				e.capacity, e.flow = max(e.capacity, all), max(e.flow, flow)
 				e.latency = min(e.latency, c.latency[to*c.n+from])

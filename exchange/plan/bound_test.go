@@ -175,6 +175,48 @@ func TestPortOfALoneHost(t *testing.T) {
 	}
 }
 
+// TestPorts: what exchanges got of a link several pairs of hosts got together. It is none of their ports', and no pair gets more than is declared of these.
+func TestPorts(t *testing.T) {
+	rated := netmap.FieldBandwidth | netmap.FieldLatency
+	near := netmap.Estimate{Known: rated, Bandwidth: 105 * netmap.Mbps, Latency: 1}
+	seen := netmap.Estimate{Known: rated | netmap.FieldCarried, Bandwidth: 100 * netmap.Mbps, Carried: 207 * netmap.Mbps, Latency: 1}
+	all := netmap.Estimate{Known: rated | netmap.FieldCapacity, Bandwidth: 100 * netmap.Mbps, Capacity: 207 * netmap.Mbps, Latency: 1}
+	for _, c := range []struct {
+		name       string
+		far        netmap.Estimate
+		port       float64 // Mbit/s, 0: not declared
+		want, link netmap.BytesPerSec
+	}{
+		{"carried", seen, 0, 105 * netmap.Mbps, 207 * netmap.Mbps},
+		{"measured", all, 0, 207 * netmap.Mbps, 207 * netmap.Mbps},
+		{"declared", all, 105, 105 * netmap.Mbps, 207 * netmap.Mbps},
+		{"declared, faster", all, 300, 207 * netmap.Mbps, 207 * netmap.Mbps},
+	} {
+		hosts := []netmap.Host{{Name: "a0"}, {Name: "a1"}, {Name: "b0"}, {Name: "b1"}}
+		est := make([]netmap.Estimate, 16)
+		for i := range est {
+			if est[i] = c.far; i/8 == i%4/2 {
+				est[i] = near
+			}
+		}
+		for h := range hosts {
+			hosts[h].PortMbps = c.port
+		}
+		n, err := NetworkOf(netmap.NewSnapshot(1, hosts, est), [][]int{{0, 1}, {2, 3}}, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for h := range hosts {
+			if n.Egress[h] != c.want || n.Ingress[h] != c.want {
+				t.Errorf("%s: the port of %s carries %v out, %v in, want %v", c.name, hosts[h].Name, n.Egress[h], n.Ingress[h], c.want)
+			}
+		}
+		if n.Pipe[1] != c.link || n.Ceiling[2] > c.want {
+			t.Errorf("%s: a link of %v, want %v; one pair gets %v", c.name, n.Pipe[1], c.link, n.Ceiling[2])
+		}
+	}
+}
+
 func TestBoundRefuses(t *testing.T) {
 	ok := func() BoundInput {
 		return BoundInput{Bytes: []int64{1, 1}, Capacity: [][]netmap.BytesPerSec{{0, 1}, {1, 0}}, Hosts: []HostPortInput{{1, 1}}}

@@ -108,10 +108,10 @@ func (n *Network) Pools() int {
 //   - the pipe from pool a to b is the largest many-flow capacity over host pairs a→b,
 //     since all of them are taken to share one path, or what the link was seen to carry beyond that
 //     ([netmap.Snapshot.Link]);
-//   - a host's ports are the largest capacity on any of its pairs, in and out; those of
+//   - a host's ports are the most that it gets with any other host alone, in and out ([netmap.Snapshot.Pair]); those of
 //     a host alone in its pool what is declared ([netmap.Host]), or else the sum of its pool's pipes;
 //   - a pair's ceiling is its one-flow bandwidth times lanes, the number of connections
-//     that the engine opens to a host, up to the pair's capacity. 0 lanes means 1.
+//     that the engine opens to a host, up to what the pair gets. 0 lanes means 1.
 //
 // It fails if pools is no partition. Pairs that are not measured stay 0.
 func NetworkOf(s *netmap.Snapshot, pools [][]int, lanes int) (*Network, error) {
@@ -141,11 +141,12 @@ func NetworkOf(s *netmap.Snapshot, pools [][]int, lanes int) (*Network, error) {
 			// Two probes may disagree: many flows never get less than one does.
 			all, _ := s.Capacity(i, j)
 			all = max(all, e.Bandwidth)
-			net.Egress[i], net.Ingress[j] = max(net.Egress[i], all), max(net.Ingress[j], all)
+			pair, _ := s.Pair(i, j)
+			net.Egress[i], net.Ingress[j] = max(net.Egress[i], pair), max(net.Ingress[j], pair)
 			pipe := &net.Pipe[pool[i]*len(pools)+pool[j]]
 			link, _ := s.Link(i, j)
 			*pipe = max(*pipe, all, link)
-			net.Ceiling[i*n+j] = min(all, e.Bandwidth*netmap.BytesPerSec(max(lanes, 1)))
+			net.Ceiling[i*n+j] = min(pair, e.Bandwidth*netmap.BytesPerSec(max(lanes, 1)))
 			net.Latency[i*n+j] = max(e.Latency, 0)
 		}
 	}

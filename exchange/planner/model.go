@@ -76,7 +76,7 @@ func newModel(net *plan.Network, snap *netmap.Snapshot) *model {
 		m.capacity = make([]float64, n*n)
 		for i := range m.capacity {
 			if all, ok := snap.Capacity(i/n, i%n); ok && i/n != i%n {
-				m.capacity[i] = float64(all)
+				m.capacity[i] = float64(min(all, net.Egress[i/n], net.Ingress[i%n]))
 			}
 		}
 		m.messages(snap)

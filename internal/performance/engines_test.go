@@ -90,29 +90,21 @@ func measureEngines(t *testing.T, r *Reading) {
 }
 
 // believed is the map of agents that have measured a grid without fault. Between sites no pair of hosts gets more than their ports
-// carry, which the file does not count; and of a round trip each direction has one half.
+// carry, where the file says what all get together; and of a round trip each direction has one half.
 func believed(file *gridfile.Grid) (*netmap.Snapshot, error) {
 	snap, err := file.Snapshot()
 	if err != nil {
 		return nil, err
-	}
-	port := make(map[string]netmap.BytesPerSec)
-	for _, s := range file.Sites {
-		port[s.Name] = s.LAN.Bandwidth
 	}
 	n := snap.N()
 	est := make([]netmap.Estimate, n*n)
 	for i := range n {
 		for j := range n {
 			e := snap.Estimate(i, j)
-			if a, b := port[snap.Host(i).Site], port[snap.Host(j).Site]; i != j && a > 0 && b > 0 {
-				link := max(e.Bandwidth, e.Capacity)
-				e.Bandwidth, e.Capacity = min(e.Bandwidth, a, b), min(e.Capacity, a, b)
-				if e.Has(netmap.FieldCapacity) && e.Capacity < link { // so agents put it where ports hold who looks for more
-					e.Carried, e.Known = e.Capacity, e.Known|netmap.FieldCarried
-				}
-			}
 			if i != j {
+				if pair, _ := snap.Pair(i, j); pair < e.Capacity { // so agents put it where ports hold who looks for more
+					e.Capacity, e.Carried, e.Known = pair, pair, e.Known|netmap.FieldCarried
+				}
 				e.Latency = (e.Latency + snap.Estimate(j, i).Latency) / 2
 			}
 			est[i*n+j] = e

@@ -25,7 +25,7 @@ type Grid struct {
 type Site struct {
 	Name  string
 	Hosts int
-	LAN   LAN // of no meaning if Hosts is 1
+	LAN   LAN // if Hosts is 1, its Bandwidth is that of the port, and 0 if nobody says
 }
 
 // A LAN joins the hosts of a site by a switch that never blocks.
@@ -91,18 +91,14 @@ func (g *Grid) Hosts() []netmap.Host {
 	var hosts []netmap.Host
 	for s, site := range g.Sites {
 		for i := range site.Hosts {
-			h := netmap.Host{Name: g.HostName(s, i), Site: site.Name}
-			if site.Hosts == 1 { // of others pairs tell
-				h.PortMbps = site.LAN.Bandwidth.Mbps()
-			}
-			hosts = append(hosts, h)
+			hosts = append(hosts, netmap.Host{Name: g.HostName(s, i), Site: site.Name, PortMbps: site.LAN.Bandwidth.Mbps()})
 		}
 	}
 	return hosts
 }
 
 // Snapshot returns the declared network as estimates, in the order of [Grid.Hosts] and with
-// epoch 0: within a site the LAN's, across sites the link's, with [netmap.SourceDeclared].
+// epoch 0: within a site the LAN's, across sites the link's, with [netmap.SourceDeclared]. One flow gets no more of a link than the ports at its ends carry.
 // The capacity of a link stands with each host pair that crosses it, although all pairs
 // share it: it must not be added up over the pairs. Of the matrix form it returns what the
 // file holds.
@@ -121,6 +117,11 @@ func (g *Grid) Snapshot() (*netmap.Snapshot, error) {
 		between[i*len(g.Sites)+i] = site.LAN.estimate()
 	}
 	for _, l := range g.WAN {
+		for _, site := range []int{l.From, l.To} {
+			if port := g.Sites[site].LAN.Bandwidth; port > 0 { // that of one host alone may be left out
+				l.Bandwidth = min(l.Bandwidth, port)
+			}
+		}
 		between[l.From*len(g.Sites)+l.To] = l.estimate()
 	}
 	hosts := g.Hosts()

@@ -88,6 +88,27 @@ func (s *Snapshot) Capacity(from, to int) (BytesPerSec, bool) {
 	return e.Bandwidth, e.Has(FieldBandwidth)
 }
 
+// Pair returns what one pair of hosts gets on from→to over as many flows as it likes: the measured capacity, or what one flow gets where
+// there is none or that is more, and no more than is declared of the ports of the two. What exchanges were seen to get says nothing of it: several pairs got
+// that together.
+func (s *Snapshot) Pair(from, to int) (BytesPerSec, bool) {
+	e := s.Estimate(from, to)
+	if !e.Has(FieldBandwidth) {
+		return 0, false
+	}
+	rate := e.Bandwidth
+	if e.Has(FieldCapacity) && e.Capacity > rate {
+		rate = e.Capacity
+	}
+	for _, h := range []int{from, to} {
+		// Less by the last digits is the same rate, which went through Mbit/s.
+		if port := BytesPerSec(s.hosts[h].PortMbps) * Mbps; port > 0 && port < rate*(1-1e-9) {
+			rate = port
+		}
+	}
+	return rate, true
+}
+
 // Link returns what all pairs of hosts of the two sites get together by what is known of from→to: its capacity, or what exchanges of several pairs
 // were seen to get where that is more because a port holds each of them ([PortHolds]).
 func (s *Snapshot) Link(from, to int) (BytesPerSec, bool) {

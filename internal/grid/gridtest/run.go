@@ -9,7 +9,6 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/grid"
 	"github.com/gridagent/gridagent/probe/gridfile"
-	"github.com/gridagent/gridagent/probe/netmap"
 )
 
 // EachHost places one rank on every host, in the order of the grid file.
@@ -202,25 +201,16 @@ func Network(g *gridfile.Grid) (*plan.Network, error) {
 		return nil, err
 	}
 	var sites [][]int
-	var ports []netmap.BytesPerSec
+	n := 0
 	for _, s := range g.Sites {
 		hosts := make([]int, s.Hosts)
 		for i := range hosts {
-			hosts[i] = len(ports)
-			ports = append(ports, s.LAN.Bandwidth)
+			hosts[i] = n
+			n++
 		}
 		sites = append(sites, hosts)
 	}
-	network, err := plan.NetworkOf(snap, sites, 1)
-	if err != nil {
-		return nil, err
-	}
-	for h, rate := range ports {
-		if rate > 0 { // that of one host alone may be left out
-			network.Egress[h], network.Ingress[h] = rate, rate
-		}
-	}
-	return network, nil
+	return plan.NetworkOf(snap, sites, 1)
 }
 
 // matrix returns what the ranks of each host have for those of each other in an alltoall.
