@@ -47,3 +47,26 @@ func TestClaims(t *testing.T) {
 		t.Errorf("only %d edges were cut", cut)
 	}
 }
+
+// TestClaimedKind: a plan that claims receiver or barrier, and whose transfers start when the earlier ones have left, does not keep what it claims.
+func TestClaimedKind(t *testing.T) {
+	for _, opt := range []Options{
+		{Sync: Receiver}, {Sync: Receiver, Lead: 4096}, {Sync: Receiver, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Receiver}, {Sync: Barrier, Block: 3, Within: Sender},
+	} {
+		w := tree{switches: 3, links: [][2]int{{0, 1}, {0, 2}}, home: []int{0, 0, 1, 1, 1, 2, 2}}
+		rules := plan.Rules{Topology: w.topology(t)}
+		p := mustSchedule(t, w, opt)
+		if err := plan.Verify(p, rules); err != nil {
+			t.Fatalf("%+v: %v", opt, err)
+		}
+		for i := range p.Transfers {
+			if len(p.Transfers[i].After) > 0 {
+				p.Transfers[i].Sync = plan.SyncSender
+			}
+		}
+		var v *plan.Violation
+		if err := plan.Verify(p, rules); !errors.As(err, &v) || v.Property != plan.Synchronised {
+			t.Errorf("%+v, and all transfers say sender: %v", opt, err)
+		}
+	}
+}

@@ -21,6 +21,8 @@ const (
 // MaxLead is the largest lead of a plan's synchronisations, in bytes.
 const MaxLead = 1 << 30
 
+var synchronisationKinds = []string{SyncSender, SyncReceiver, SyncDummy, SyncBarrier}
+
 // A flaw is a value that breaks the shape of a plan or topology, with its place:
 // a top-level field and, where it is a list, the element (else -1).
 type flaw struct {
@@ -61,7 +63,7 @@ func (p *Plan) Check() error {
 		return flawed("phases", -1, "%d is not in 0…%d", p.Phases, maxPhases)
 	}
 	if c := p.Sync; c != nil {
-		if !slices.Contains([]string{SyncSender, SyncReceiver, SyncDummy, SyncBarrier}, c.Kind) {
+		if !slices.Contains(synchronisationKinds, c.Kind) {
 			return flawed("synchronisation", -1, "kind %q is none of sender, receiver, dummy, barrier", c.Kind)
 		}
 		if c.Block < 0 || c.Block > maxPhases || c.Within != "" && c.Within != SyncSender && c.Within != SyncReceiver {
@@ -167,6 +169,8 @@ func (p *Plan) checkTransfer(i int) error {
 		return flawed("transfers", i, "blocks: the transfer carries none")
 	case t.Phase < -1 || t.Phase >= maxPhases:
 		return flawed("transfers", i, "phase: %d is not in 0…%d", t.Phase, maxPhases-1)
+	case t.Sync != "" && !slices.Contains(synchronisationKinds, t.Sync):
+		return flawed("transfers", i, "sync: %q is none of sender, receiver, dummy, barrier", t.Sync)
 	case p.Phases > 0 && t.Phase >= p.Phases:
 		return flawed("transfers", i, "phase: %d, but the plan has %d phases", t.Phase, p.Phases)
 	}

@@ -110,10 +110,11 @@ func TestJSONRoundTrip(t *testing.T) {
 
 func TestAppendJSONRefuses(t *testing.T) {
 	for want, spoil := range map[string]func(*Plan){
-		"transfers[1]: dst: 7":  func(p *Plan) { p.Transfers[1].Dst = 7 },
-		`hosts[2]: "a\x1b"`:     func(p *Plan) { p.Hosts[2] = "a\x1b" },
-		`algorithm: "\n"`:       func(p *Plan) { p.Algorithm = "\n" },
-		`transfers[0]: sync: "`: func(p *Plan) { p.Transfers[0].Sync = "\u009b" },
+		"transfers[1]: dst: 7":                func(p *Plan) { p.Transfers[1].Dst = 7 },
+		`hosts[2]: "a\x1b"`:                   func(p *Plan) { p.Hosts[2] = "a\x1b" },
+		`algorithm: "\n"`:                     func(p *Plan) { p.Algorithm = "\n" },
+		`transfers[0]: sync: "`:               func(p *Plan) { p.Transfers[0].Sync = "\u009b" },
+		`transfers[1]: sync: "recvr" is none`: func(p *Plan) { p.Transfers[1].Sync = "recvr" },
 	} {
 		p := goldenPlans()["allgather"]
 		spoil(p)

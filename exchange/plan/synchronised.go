@@ -14,12 +14,17 @@ import (
 //     block what its own synchronisation claims;
 //   - with dummy, nothing: dummies keep hosts in step and order few messages.
 //
+// With receiver and barrier no transfer may start when an earlier one has but left, or what is ordered would meet all the same ([checkKind]).
+//
 // Messages that share a link and a phase have been refused before. So those of a link
 // stand in the order of their phases, and it is enough to look at neighbours.
 func checkSynchronised(p *Plan, tree *Topology, order []int) error {
 	c := p.Sync
 	if c == nil || c.Kind == SyncDummy || !p.Phased() {
 		return nil
+	}
+	if err := checkKind(p); err != nil {
+		return err
 	}
 	rank, err := tree.indices(p.Hosts)
 	if err != nil {
@@ -43,6 +48,27 @@ func checkSynchronised(p *Plan, tree *Topology, order []int) error {
 		pos[t] = int32(k)
 	}
 	return s.prove(order, pos)
+}
+
+// checkKind: where p claims receiver or barrier, every transfer waits until the earlier ones are complete. With
+// barriers around blocks of phases and sender within, those of its own block need only have left. The lead of a claim is its own matter.
+func checkKind(p *Plan) error {
+	c := p.Sync
+	if c.Kind == SyncSender {
+		return nil
+	}
+	block := max(1, c.Block)
+	for i := range p.Transfers {
+		t := &p.Transfers[i]
+		for _, k := range t.After {
+			a := &p.Transfers[k]
+			_, left := t.Teller(a)
+			if within := c.Kind == SyncBarrier && c.Within == SyncSender && a.Phase/block == t.Phase/block; left && !within {
+				return violated(Synchronised, []int{a.ID, t.ID}, "the second starts when the first has left its source, as its sync %q says, and with synchronisation %q it would wait until that is complete", t.Sync, c.Kind)
+			}
+		}
+	}
+	return nil
 }
 
 // synchronisations are pairs of transfers of which the second must come after the first.
