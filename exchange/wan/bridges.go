@@ -41,12 +41,23 @@ func (s *scheduler) bridgesOf() [][]bridge {
 				continue
 			}
 			count := max(s.needed(a, b), s.needed(b, a))
+			// Both ends go round their pools. When they meet at the hosts where they began, one goes on by one.
+			again := leastMultiple(len(s.pools[a]), len(s.pools[b]))
 			for k := range count {
-				join(s.member(a, b, k, count), s.member(b, a, k+k/max(len(s.pools[a]), len(s.pools[b])), count))
+				join(s.member(a, b, k, count), s.member(b, a, k+k/again, count))
 			}
 		}
 	}
 	return all
+}
+
+// leastMultiple returns the least common multiple of two positive numbers.
+func leastMultiple(a, b int) int {
+	m := a
+	for m%b != 0 {
+		m += a
+	}
+	return m
 }
 
 // needed returns how many bridges the link between two pools needs: as many as fill it by what one
