@@ -181,26 +181,30 @@ func samples(r *Record) []Sample {
 func factor(samples []Sample, now time.Time) (float64, bool) {
 	type weighted struct{ log, weight float64 }
 	var ws []weighted
-	total := 0.0
 	for _, s := range samples {
 		w := s.Weight * math.Exp2(-max(now.Sub(s.At), 0).Hours()/halfLife.Hours())
 		ws = append(ws, weighted{math.Log(s.Ratio), w})
-		total += w
+	}
+	slices.SortFunc(ws, func(a, b weighted) int { return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.weight, b.weight)) })
+	total := 0.0
+	for _, w := range ws { // sorted: samples come in the order of maps, and sums hang on their order
+		total += w.weight
 	}
 	if total < 0.1 { // some twenty hours after the last
 		return 1, false
 	}
-	slices.SortFunc(ws, func(a, b weighted) int { return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.weight, b.weight)) })
 	// The median, and between two in the middle half way: then one outlier of two has no more say than the other.
+	// Halves are equal but for what adding up rounds.
 	var low, high, below float64
 	for i, w := range ws {
-		if below <= total/2 {
-			low, high = w.log, w.log
-			if below+w.weight == total/2 && i+1 < len(ws) {
-				high = ws[i+1].log
-			}
+		if below += w.weight; below < total/2*(1-1e-9) {
+			continue
 		}
-		below += w.weight
+		low, high = w.log, w.log
+		if below <= total/2*(1+1e-9) && i+1 < len(ws) {
+			high = ws[i+1].log
+		}
+		break
 	}
 	return math.Exp((low + high) / 2 * total / (total + 1)), true
 }

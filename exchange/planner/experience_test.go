@@ -125,6 +125,42 @@ func TestUntriedIsNoBetter(t *testing.T) {
 	}
 }
 
+// TestFactorOfTwo: between two samples in the middle that weigh alike the correction is half way, whatever their age does to the last digits.
+func TestFactorOfTwo(t *testing.T) {
+	for hours := range 20 {
+		for _, ratios := range [][]float64{{1, 4}, {0.5, 1, 4, 4}} {
+			var of []Sample
+			for _, r := range ratios {
+				of = append(of, Sample{At: noon, Ratio: r, Weight: 1})
+			}
+			now := noon.Add(time.Duration(hours) * 700 * time.Second)
+			weight := float64(len(of)) * math.Exp2(-now.Sub(noon).Hours()/halfLife.Hours())
+			got, ok := factor(of, now)
+			if want := math.Exp(math.Log(2) * weight / (weight + 1)); !ok || math.Abs(got-want) > 1e-9 {
+				t.Errorf("%v, %v old: %g, want %g", ratios, now.Sub(noon), got, want)
+			}
+		}
+	}
+}
+
+// TestFactorIsOfTheSet: samples in another order, as maps give them, make the same correction to the last digit.
+func TestFactorIsOfTheSet(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 43))
+		of := make([]Sample, 2+rng.IntN(12))
+		for i := range of {
+			of[i] = Sample{At: noon.Add(-time.Duration(rng.IntN(20)) * time.Hour), Ratio: math.Exp(rng.NormFloat64()), Weight: float64(1 + 2*rng.IntN(2))}
+		}
+		want, _ := factor(of, noon)
+		for range 5 {
+			rng.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+			if got, _ := factor(of, noon); got != want {
+				t.Fatalf("seed %d: %v and %v", seed, got, want)
+			}
+		}
+	}
+}
+
 // TestExperienceIsBounded: in its records, samples and factors, whatever comes.
 func TestExperienceIsBounded(t *testing.T) {
 	var x Experience
