@@ -145,12 +145,8 @@ func (n *Network) portBound(sizes AlltoallSizes) (best Bound, between []int64, e
 func (n *Network) cuts(between []int64, best *Bound) error {
 	pools := n.Pools()
 	if pools <= maxCutPools {
-		for x := uint64(1); x < 1<<pools-1; x++ {
-			if err := n.cut(between, pools, func(p int) bool { return x>>p&1 == 1 }, best); err != nil {
-				return err
-			}
-		}
-		return nil
+		c := cutter{network: n, between: between, pools: pools, best: best}
+		return c.split(pools-1, 0, 0, 0)
 	}
 	for one := range pools {
 		if err := n.cut(between, pools, func(p int) bool { return p == one }, best); err != nil {
@@ -161,6 +157,40 @@ func (n *Network) cuts(between []int64, best *Bound) error {
 		}
 	}
 	return nil
+}
+
+// A cutter looks at every set of pools, in the order of the sets as binary numbers. Sums grow as pools are put in or left out, so that a set costs
+// as many additions as there are pools: by themselves those of 16 pools took 40 ms.
+type cutter struct {
+	network *Network
+	between []int64
+	pools   int
+	best    *Bound
+}
+
+// split puts pool p in or leaves it out, and all before it. Of those behind it set has the ones that are in; bytes and rate are what goes into it from the others.
+func (c *cutter) split(p int, set uint64, bytes float64, rate netmap.BytesPerSec) error {
+	if p < 0 {
+		// What may be as good is added up anew: the sums of [Network.cut] do not hang on the way here.
+		if set == 0 || set == 1<<c.pools-1 || rate > 0 && bytes/float64(rate) < c.best.Seconds*(1-1e-9) {
+			return nil
+		}
+		return c.network.cut(c.between, c.pools, func(p int) bool { return set>>p&1 == 1 }, c.best)
+	}
+	bytesIn, rateIn := bytes, rate
+	for q := p + 1; q < c.pools; q++ {
+		if set>>q&1 == 1 {
+			bytes += float64(c.between[p*c.pools+q])
+			rate += c.network.Pipe[p*c.pools+q]
+		} else {
+			bytesIn += float64(c.between[q*c.pools+p])
+			rateIn += c.network.Pipe[q*c.pools+p]
+		}
+	}
+	if err := c.split(p-1, set, bytes, rate); err != nil {
+		return err
+	}
+	return c.split(p-1, set|1<<p, bytesIn, rateIn)
 }
 
 // cut makes the set of the pools for which inside is true bind best.

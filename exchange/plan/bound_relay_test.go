@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -291,6 +292,32 @@ func paperGrid() *Network {
 }
 
 // TestAlltoallBoundsMany: with more pools than the program takes there still is a routing and a proof.
+// TestCutsAreThoseOfAllSets: looking at every set by itself gives the same bound, with the same set among equals.
+func TestCutsAreThoseOfAllSets(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 63))
+		n := randomGrid(rng, 2+rng.IntN(6), 3, seed%3 == 0)
+		ports, between, err := n.portBound(AlltoallSizes{Uniform: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed%2 == 0 { // links that are alike make equals
+			for i := range n.Pipe {
+				n.Pipe[i] = 1e4
+			}
+		}
+		got, want := ports, ports
+		gotErr, pools := n.cuts(between, &got), n.Pools()
+		var wantErr error
+		for x := 1; x < 1<<pools-1 && wantErr == nil; x++ {
+			wantErr = n.cut(between, pools, func(p int) bool { return x>>p&1 == 1 }, &want)
+		}
+		if (gotErr == nil) != (wantErr == nil) || gotErr == nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: %+v, %v, want %+v, %v", seed, got, gotErr, want, wantErr)
+		}
+	}
+}
+
 func TestAlltoallBoundsMany(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 62))
 	n := randomGrid(rng, 40, 1, false)

@@ -51,8 +51,12 @@ func cpuTime() time.Duration {
 // BenchmarkSelect is a plan made cold, as the coordinator of an operation makes it: chosen, verified,
 // cut into parts and encoded. B/host is what each host is sent, ms-cpu what all of it takes.
 func BenchmarkSelect(b *testing.B) {
-	for _, sites := range []int{3, 1} {
-		for _, n := range []int{8, 20, 64, 128} {
+	for _, sites := range []int{3, 1, 8, 12, 16} {
+		sizes := []int{8, 20, 64, 128}
+		if sites >= 8 { // of four hosts
+			sizes = []int{4 * sites}
+		}
+		for _, n := range sizes {
 			p := gridOf(b, n, sites)
 			for _, p.Collective = range []plan.Collective{plan.Allgather, plan.Alltoall} {
 				for _, size := range []int64{64, 64 << 10} {
