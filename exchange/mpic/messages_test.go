@@ -210,7 +210,8 @@ func TestNotices(t *testing.T) {
 		{plan.SyncReceiver, 0, 1, 0, 1, 1},
 		{plan.SyncReceiver, 1, 0, 0, 0, 1},
 		{plan.SyncReceiver, 2, 1, 2, 1, 1},
-		{plan.SyncDummy, 2, 1, 2, 1, 1},
+		{plan.SyncDummy, 0, 0, 0, 0, 1},
+		{plan.SyncDummy, 2, 0, 2, 1, 1},
 		{"", 2, 1, 2, 1, 1},
 		{plan.SyncBarrier, 2, 0, 0, 0, 2},
 	} {

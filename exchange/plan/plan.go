@@ -17,7 +17,7 @@ const All = -1
 const (
 	SyncSender   = "sender"   // its data have left its source, which tells the later source
 	SyncReceiver = "receiver" // its data have arrived, and its destination tells the later source
-	SyncDummy    = "dummy"    // as receiver, by a message in place of the data
+	SyncDummy    = "dummy"    // as sender: its source sends on behind it, to itself or a dummy to the later source
 	SyncBarrier  = "barrier"  // it is complete, and so are all others of its phase, everywhere
 )
 
@@ -77,7 +77,7 @@ type Transfer struct {
 // data from it, and whether the news is that a's data have left its source (else
 // that a is complete). A host that a ends at needs no news from anyone. See also [Plan.Teller].
 func (t *Transfer) Teller(a *Transfer) (host int, left bool) {
-	if t.Sync == SyncSender && a.Dst != t.Src {
+	if (t.Sync == SyncSender || t.Sync == SyncDummy) && a.Dst != t.Src {
 		return a.Src, true
 	}
 	return a.Dst, false

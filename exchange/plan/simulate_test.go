@@ -135,6 +135,15 @@ func TestSimulateClosedForms(t *testing.T) {
 			p.add(0, 2, []Block{{Origin: 0, Dest: 2}}, 0)
 			p.Transfers[2].Sync = SyncSender
 		}, 500, []float64{0.6, 1.2, 1.1}},
+		{"so does one that sends a dummy behind it", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50, Notice: true}, func(p *Plan) {
+			p.add(0, 1, []Block{{Origin: 0, Dest: 3}})
+			p.add(2, 3, []Block{{Origin: 2, Dest: 3}}, 0) // n2 has the dummy of n0
+			p.Transfers[1].Sync = SyncDummy
+			p.add(0, 2, []Block{{Origin: 0, Dest: 2}}, 0) // n0 goes on
+			p.Transfers[2].Sync = SyncDummy
+			p.add(1, 2, []Block{{Origin: 1, Dest: 2}}, 0) // n1 has all of it
+			p.Transfers[3].Sync = SyncDummy
+		}, 500, []float64{0.6, 1.2, 1.5, 1.6}},
 		{"with a lead the news travel before the end", homogeneous(hostNames(4), 1000, ms), SimOptions{Chunk: 50, Notice: true}, func(p *Plan) {
 			p.Sync = &Claim{Kind: SyncReceiver, Lead: 100}
 			p.add(0, 1, []Block{{Origin: 0, Dest: 1}})

@@ -154,7 +154,7 @@ func (f *forecast) run() ([]span, error) {
 			case e.news == fed:
 				first, _ := f.arrival(f.blocks[to.blocks].by)
 				to.ready = max(to.ready, first)
-			case f.stream && t.Sync == plan.SyncSender && left.Dst != t.Src: // its data have left
+			case f.stream && departs(t, left):
 				to.ready = max(to.ready, job.end-f.latency[left.Src*f.n+left.Dst]+e.delay)
 			case f.lead > 0 && left.Src == t.Src: // the same host, which needs no news
 				to.ready = max(to.ready, job.end-f.latency[left.Src*f.n+left.Dst])
@@ -175,6 +175,12 @@ func (f *forecast) run() ([]span, error) {
 		out[i] = span{f.jobs[i].begin, f.jobs[i].end}
 	}
 	return out, nil
+}
+
+// departs reports whether t may start when the data of a have left.
+func departs(t, a *plan.Transfer) bool {
+	_, left := t.Teller(a)
+	return left
 }
 
 // serve gives job i its place at every resource on its way.

@@ -80,7 +80,8 @@ barrier is a round of notices and no MPI call, that can pay.`,
 hosts back in step, which with large messages is worth more on our engine than what they cost.`,
 
 	"aapc-fig9": `The simulator divides links ideally, so that exchanges without synchronisation lose nothing in it. In the emulation they
-lose packets, see the tables.`,
+lose packets, see the tables. The rows of *dummy*, here and in [aapc-fig7](aapc-fig7.md), were measured when what comes after a dummy still
+waited until the message before it had arrived; it waits until that has left, as in the paper.`,
 }
 
 // aapcWhy is about the engine that runs all alltoalls here.
