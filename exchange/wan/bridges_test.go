@@ -1,38 +1,207 @@
 package wan
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// TestBridgesAreDistinct: over a link of which nobody knows what several flows get, each bridge is another pair of hosts, and those of a pool get alike many.
-func TestBridgesAreDistinct(t *testing.T) {
-	for a := 1; a <= 12; a++ {
-		for b := 1; b <= 12; b++ {
-			s := &scheduler{
-				net:  &plan.Network{Egress: make([]netmap.BytesPerSec, a+b), Ingress: make([]netmap.BytesPerSec, a+b)},
-				opts: Options{Blind: []bool{false, true, true, false}}, pools: make([][]int, 2), links: make([]link, 4),
+// extremes are sizes that are hard to balance, over n hosts.
+var extremes = map[string]func(rng *rand.Rand, n int) plan.AlltoallSizes{
+	"uniform": func(*rand.Rand, int) plan.AlltoallSizes { return plan.AlltoallSizes{Uniform: 64 << 10} },
+	"one pair": func(rng *rand.Rand, n int) plan.AlltoallSizes { // has a thousand times what others have
+		s := filled(n, func(int, int) int64 { return 4 << 10 })
+		s.Matrix[0][n-1], s.Matrix[n-1][0] = 4<<20, 4<<20
+		return s
+	},
+	"one block": func(rng *rand.Rand, n int) plan.AlltoallSizes { // among bytes
+		s := filled(n, func(int, int) int64 { return 1 })
+		s.Matrix[0][n-1] = 16 << 20
+		return s
+	},
+	"silent host": func(rng *rand.Rand, n int) plan.AlltoallSizes {
+		k := rng.IntN(n)
+		return filled(n, func(a, b int) int64 {
+			if a == k || b == k {
+				return 0
 			}
-			for h := range a + b {
-				k := min(h/a, 1)
-				s.pools[k] = append(s.pools[k], h)
+			return 64 << 10
+		})
+	},
+	"one source": func(rng *rand.Rand, n int) plan.AlltoallSizes {
+		k := rng.IntN(n)
+		return filled(n, func(a, b int) int64 {
+			if a == k {
+				return 256 << 10
 			}
-			seen, of := make(map[[2]int]bool), make([]int, a+b)
-			bridges := s.bridgesOf()[1]
-			for _, x := range bridges {
-				seen[[2]int{x.near, x.far}] = true
-				of[x.near]++
-				of[x.far]++
+			return 0
+		})
+	},
+	"drawn": func(rng *rand.Rand, n int) plan.AlltoallSizes {
+		return filled(n, func(int, int) int64 { return rng.Int64N(1<<uint(rng.IntN(20))) / 3 })
+	},
+}
+
+func filled(n int, size func(a, b int) int64) plan.AlltoallSizes {
+	m := make([][]int64, n)
+	for a := range m {
+		m[a] = make([]int64, n)
+		for b := range m[a] {
+			if a != b {
+				m[a][b] = size(a, b)
 			}
-			if len(seen) != len(bridges) {
-				t.Errorf("%d and %d hosts: %d bridges over %d pairs", a, b, len(bridges), len(seen))
+		}
+	}
+	return plan.AlltoallSizes{Matrix: m}
+}
+
+// TestExtremes: over 2 to 5 unequal sites, whatever the sizes, a plan takes little more than the relayed bound, the
+// longest way of a byte and what a piece takes where it is forwarded.
+func TestExtremes(t *testing.T) {
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for k := range extremes {
+			if !yield(k) {
+				return
 			}
-			for h, n := range of {
-				if size := len(s.pools[min(h/a, 1)]); n < len(bridges)/size || n > (len(bridges)+size-1)/size {
-					t.Errorf("%d and %d hosts: host %d is in %d of %d bridges", a, b, h, n, len(bridges))
+		}
+	}) {
+		var ratios []float64
+		worst := ""
+		for seed := range uint64(8) {
+			rng := rand.New(rand.NewPCG(seed, 77))
+			n := randomGrid(rng, 2+int(seed)%4, 7)
+			sizes := extremes[name](rng, len(n.Hosts))
+			p, bounds := made(t, seed, n, sizes, nil, Options{})
+			if bounds.Routing == nil {
+				continue // nothing crosses a link
+			}
+			// The engine opens as many connections as a pair's part of a link takes.
+			for i := range n.Ceiling {
+				n.Ceiling[i] = 200 * netmap.Mbps
+			}
+			const chunk = 8 << 10
+			way := 0.0
+			for i := range n.Latency {
+				way = max(way, n.Latency[i].Seconds())
+			}
+			took := simulated(t, seed, p, n, chunk)
+			if took < bounds.Relayed.Seconds {
+				t.Fatalf("seed %d, %s: %v s, under the bound %v", seed, name, took, bounds.Relayed)
+			}
+			ratio := took / (bounds.Relayed.Seconds + 2*way)
+			if len(ratios) == 0 || ratio > slices.Max(ratios) {
+				worst = fmt.Sprintf("seed %d: %d pools, %d hosts, %.3f s, bound %v", seed, n.Pools(), len(n.Hosts), took, bounds.Relayed)
+			}
+			ratios = append(ratios, ratio)
+		}
+		slices.Sort(ratios)
+		most := 1.05
+		switch name {
+		case "one pair":
+			most = 1.22 // ports
+		case "one block":
+			most = 1.1 // a piece for each bridge, over up to four links
+		}
+		if ratios[len(ratios)-1] > most {
+			t.Errorf("%s: %.3f times the bound and the longest way, want at most %v: %s", name, ratios[len(ratios)-1], most, worst)
+		}
+		t.Logf("%-12s median %.3f, nine of ten %.3f, worst %.3f (%s)", name, ratios[len(ratios)/2], ratios[len(ratios)*9/10], ratios[len(ratios)-1], worst)
+	}
+}
+
+// TestBridges: all bridges of a link carry alike, to within a piece and a sixteenth, and blocks are whole again where
+// they are wanted.
+func TestBridges(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 78))
+		n := randomGrid(rng, 2+int(seed)%4, []int{1, 2, 3, 5, 7, 13}[seed%6])
+		opts := Options{}
+		if seed%2 == 0 {
+			opts.Blind = make([]bool, n.Pools()*n.Pools())
+			opts.Blind[rng.IntN(len(opts.Blind))] = true
+		}
+		sizes := plan.AlltoallSizes{Uniform: 64 << 10}
+		p, bounds := made(t, seed, n, sizes, nil, opts)
+		s := newScheduler(n, sizes, opts)
+		if s.opts.Transit = defaultTransit; bounds.Routing == nil {
+			continue
+		}
+		if _, when := s.bridged(bounds, bounds.Routing); !when.fits || when.held {
+			continue
+		}
+		carried := make(map[[2]int]int64)
+		for i := range p.Transfers {
+			tr := &p.Transfers[i]
+			carried[[2]int{tr.Src, tr.Dst}] += p.Bytes(tr)
+		}
+		for k, link := range s.bridgesOf() {
+			if len(link) < 2 {
+				continue
+			}
+			var all int64
+			pairs := make(map[[2]int]int64)
+			for _, g := range link {
+				pairs[[2]int{g.near, g.far}]++
+			}
+			for pair := range pairs {
+				all += carried[pair]
+			}
+			for pair, share := range pairs {
+				want := float64(all) * float64(share) / float64(len(link))
+				if got := float64(carried[pair]); got < 0.9*want-4*4096 || got > 1.1*want+4*4096 {
+					t.Errorf("seed %d: link %d→%d: bridge %v of %d carries %.0f bytes, want %.0f", seed, k/n.Pools(), k%n.Pools(), pair, len(link), got, want)
 				}
+			}
+		}
+	}
+}
+
+// TestAllPairs: over a link that holds what all pairs of hosts have under way, each block goes straight from its origin to its destination, whatever the sizes. Over
+// one that is too short, too slow, or whose flows the network holds it does not.
+func TestAllPairs(t *testing.T) {
+	const hosts, port = 5, 100 * netmap.Mbps
+	for _, tt := range []struct {
+		name       string
+		rate, flow netmap.BytesPerSec
+		latency    time.Duration
+		straight   bool
+	}{
+		{"faster than ports", 300 * netmap.Mbps, port, 15 * time.Millisecond, true},
+		{"as fast as one", port, port, 15 * time.Millisecond, true},
+		{"slower than ports", 50 * netmap.Mbps, 50 * netmap.Mbps, 30 * time.Millisecond, true},
+		{"slow", 10 * netmap.Mbps, 10 * netmap.Mbps, 30 * time.Millisecond, false},
+		{"short", port, port, time.Millisecond, false},
+		{"held flows", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false},
+	} {
+		n := &plan.Network{Pipe: []netmap.BytesPerSec{0, tt.rate, tt.rate, 0}}
+		for h := range 2 * hosts {
+			n.Hosts, n.Pool = append(n.Hosts, fmt.Sprintf("h%d", h)), append(n.Pool, h/hosts)
+			n.Egress, n.Ingress = append(n.Egress, port), append(n.Ingress, port)
+			for o := range 2 * hosts {
+				ceiling, latency := netmap.BytesPerSec(port), 50*time.Microsecond
+				if h/hosts != o/hosts {
+					ceiling, latency = tt.flow, tt.latency
+				}
+				n.Ceiling, n.Latency = append(n.Ceiling, ceiling), append(n.Latency, latency)
+			}
+		}
+		for name, sizes := range extremes {
+			p, _ := made(t, 1, n, sizes(rand.New(rand.NewPCG(1, 72)), 2*hosts), nil, Options{})
+			passed := 0 // transfers of blocks of other hosts, or for others
+			for i := range p.Transfers {
+				for _, b := range p.Transfers[i].Blocks {
+					if n.Pool[b.Origin] != n.Pool[b.Dest] && (b.Origin != p.Transfers[i].Src || b.Dest != p.Transfers[i].Dst) {
+						passed++
+					}
+				}
+			}
+			if passed > 0 && tt.straight || passed == 0 && !tt.straight && name == "uniform" {
+				t.Errorf("%s, %s: %d pieces take a way by other hosts", tt.name, name, passed)
 			}
 		}
 	}
