@@ -54,7 +54,7 @@ func (m *model) reset(p *plan.Plan, chunk int64) *forecast {
 	for _, s := range []struct {
 		free *[]float64
 		n    int
-	}{{&f.out, m.n}, {&f.in, m.n}, {&f.sends, m.n}, {&f.takes, m.n}, {&f.pipe, m.pools * m.pools}, {&f.trunk, len(m.net.Trunks)}, {&f.pair, m.n * m.n}, {&f.first, m.n * m.n}, {&f.sent, m.n * m.n}, {&f.pipeFirst, m.pools * m.pools}, {&f.pipeSent, m.pools * m.pools}} {
+	}{{&f.out, m.n}, {&f.in, m.n}, {&f.sends, m.n}, {&f.takes, m.n}, {&f.pipe, m.pools * m.pools}, {&f.trunk, len(m.net.Trunks)}, {&f.pair, m.n * m.n}, {&f.first, m.n * m.n}, {&f.sent, m.n * m.n}} {
 		*s.free = zeros(*s.free, s.n)
 	}
 	if f.lead = 0; f.stream && !m.late {
@@ -86,8 +86,8 @@ type forecast struct {
 
 	// When each is done with what it has been given: ports, pipes, trunks, processors, pairs.
 	out, in, pipe, trunk, sends, takes, pair []float64
-	// By pair and by pipe: when the first byte could leave, and how many have been given to it.
-	first, sent, pipeFirst, pipeSent []float64
+	// By pair: when the first byte could leave, and how many have been given to it.
+	first, sent []float64
 
 	jobs   []forecastJob
 	blocks []forecastBlock // of all jobs, in their order
@@ -214,7 +214,11 @@ func (f *forecast) serve(i int32) error {
 		}
 	}
 	if f.stream {
-		end = max(end, f.windows(way, start, job.bytes))
+		if f.sent[way] == 0 {
+			f.first[way] = start // not begin: what shares a port or a pipe shares it from the start
+		}
+		f.sent[way] += job.bytes
+		end = max(end, f.first[way]+f.opening(way, f.sent[way]))
 		for _, b := range f.blocks[job.blocks:f.stop(i)] {
 			if b.by < 0 {
 				continue
@@ -237,25 +241,6 @@ func (f *forecast) serve(i int32) error {
 	end += f.repair(way, job.bytes, job.rate)
 	job.begin, job.end = begin, max(end+f.latency[way]+f.receive[way], f.takes[t.Dst])
 	return nil
-}
-
-// windows returns when bytes that are ready at start have left by what windows let through, of their pair and of all pairs of their pipe.
-func (f *forecast) windows(way int, start, bytes float64) float64 {
-	if f.sent[way] == 0 {
-		f.first[way] = start // not begin: what shares a port or a pipe shares it from the start
-	}
-	f.sent[way] += bytes
-	left := f.first[way] + f.opening(way, f.sent[way])
-	a, b := f.net.Pool[way/f.n], f.net.Pool[way%f.n]
-	if a == b {
-		return left
-	}
-	pipe := a*f.pools + b
-	if f.pipeSent[pipe] == 0 {
-		f.pipeFirst[pipe] = start
-	}
-	f.pipeSent[pipe] += bytes
-	return max(left, f.pipeFirst[pipe]+f.pipeOpening(way, pipe, f.pipeSent[pipe]))
 }
 
 // turns returns how long the first packet of a message waits in the port of host at most: the port sends

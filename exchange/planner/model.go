@@ -33,7 +33,6 @@ type model struct {
 	// Of the plan that is looked at: what the lanes of a pair get and what it carries, n×n, and how many pairs of hosts use each pipe for how many bytes.
 	rates, moved, piped []float64
 	flows               []int32
-	lanes               []float64 // by pipe: of all pairs that use it
 }
 
 // What a message costs where it is not measured: a write, a packet and two wake-ups at either
@@ -212,7 +211,7 @@ func (m *model) open(p *plan.Plan) {
 		return
 	}
 	moved := zeros(m.moved, m.n*m.n)
-	m.moved, m.flows, m.piped, m.lanes = moved, zeros(m.flows, m.pools*m.pools), zeros(m.piped, m.pools*m.pools), zeros(m.lanes, m.pools*m.pools)
+	m.moved, m.flows, m.piped = moved, zeros(m.flows, m.pools*m.pools), zeros(m.piped, m.pools*m.pools)
 	for i := range p.Transfers {
 		t := &p.Transfers[i]
 		way, pipe := t.Src*m.n+t.Dst, m.net.Pool[t.Src]*m.pools+m.net.Pool[t.Dst]
@@ -228,32 +227,18 @@ func (m *model) open(p *plan.Plan) {
 		if pipe := a*m.pools + b; a != b && moved[way] > 0 {
 			part := max(1/float64(m.flows[pipe]), moved[way]/m.piped[pipe])
 			m.rates[way] = max(rate, min(m.capacity[way]*part, maxLanes*rate))
-			m.lanes[pipe] += math.Ceil(m.rates[way] / rate)
 		}
 	}
 }
 
 // opening returns when the last of the first so many bytes of a way can have left its source, after the first of them, in
 // seconds: the windows of its lanes have to grow.
-func (m *model) opening(way int, bytes float64) float64 {
-	if rtt := 2 * m.latency[way]; m.capacity != nil && rtt >= leastRTT {
-		return opened(bytes, m.rates[way], rtt, math.Ceil(m.rates[way]/m.ceiling[way]))
+func (m *model) opening(way int, bytes float64) (at float64) {
+	rtt, rate := 2*m.latency[way], m.rates[way]
+	if m.capacity == nil || rtt < leastRTT {
+		return 0
 	}
-	return 0
-}
-
-// pipeOpening is the same for all bytes of the pipe on that way: as long as the windows of all its lanes together are less than it holds,
-// it idles for a part of each round trip.
-func (m *model) pipeOpening(way, pipe int, bytes float64) float64 {
-	if rtt := 2 * m.latency[way]; m.capacity != nil && rtt >= leastRTT {
-		return opened(bytes, float64(m.net.Pipe[pipe]), rtt, m.lanes[pipe])
-	}
-	return 0
-}
-
-// opened returns when the last of so many bytes can have left at rate over lanes whose windows double with each round trip.
-func opened(bytes, rate, rtt, lanes float64) (at float64) {
-	for window := openingWindow * lanes; window < rate*rtt && bytes > window; window *= 2 {
+	for window := openingWindow * math.Ceil(rate/m.ceiling[way]); window < rate*rtt && bytes > window; window *= 2 {
 		bytes -= window
 		at += rtt
 	}

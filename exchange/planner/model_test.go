@@ -100,29 +100,6 @@ func TestForecastOpens(t *testing.T) {
 	}
 }
 
-// TestPipesOpen: over a link of 207 Mbit/s and 40 ms, which holds a megabyte, 8 pairs of hosts begin with 41 kB each. Two round trips pass before the link
-// is full, and until then it idles for most of the time: 4.6 MB (with 5 % of ours) are through after 220 ms and one latency. Where the windows fill it from the start nothing changes.
-func TestPipesOpen(t *testing.T) {
-	path := netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 20 * time.Millisecond, Bandwidth: 207 * netmap.Mbps}
-	held := path // and one flow at an eighth of it
-	held.Known, held.Capacity, held.Bandwidth = held.Known|netmap.FieldCapacity, held.Bandwidth, held.Bandwidth/8
-	for _, test := range []struct {
-		name  string
-		far   netmap.Estimate
-		pairs int
-		bytes int64
-		want  float64
-	}{
-		{"8 pairs", path, 8, 550_000, 0.2405}, {"8 pairs of held flows", held, 8, 550_000, 0.2405}, {"one pair of as many lanes", held, 1, 8 * 550_000, 0.2405},
-		{"26 pairs", path, 26, 550_000, 0.6005},
-	} {
-		p := twoSites(t, 26, test.far)
-		if got := forecastOf(t, p, far(p, test.pairs, test.bytes)); math.Abs(got/test.want-1) > 0.03 {
-			t.Errorf("%s: %.4f s, want %.4f s", test.name, got, test.want)
-		}
-	}
-}
-
 // TestForecastHandsOut: a host begins when the coordinator has sent it its part, which for a plan of many transfers is later.
 func TestForecastHandsOut(t *testing.T) {
 	p := twoSites(t, 2, netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: time.Millisecond, Bandwidth: 1e4})
