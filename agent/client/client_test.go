@@ -19,6 +19,7 @@ import (
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
+	"github.com/gridagent/gridagent/agent/api/line"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
 )
@@ -29,7 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // returns the input behind a prefix. Tests replace its steps.
 type fakeAgent struct {
 	apiv1connect.UnimplementedAgentServiceHandler
-	dir string
+	dir   string
+	hangs bool // where it is asked for a line
 
 	over chan error // ends the group with an error
 
@@ -195,6 +197,12 @@ func newFake(t *testing.T) (f *fakeAgent, c *Client, kill func()) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(apiv1connect.NewAgentServiceHandler(f))
+	mux.HandleFunc("GET "+line.Path, func(w http.ResponseWriter, r *http.Request) {
+		if f.hangs {
+			<-r.Context().Done()
+		}
+		http.NotFound(w, r) // as an agent of before there were lines
+	})
 	srv := &http.Server{Handler: mux}
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(l) }()

@@ -167,7 +167,7 @@ func wireError(e *apiv1.LineError) error {
 
 // call asks the agent for one operation: over the rank's line, or over Connect if the agent has none.
 func (r *Rank) call(ctx context.Context, req *apiv1.LineRequest, in payload) (*response, error) {
-	if l := r.line(); l != nil {
+	if l := r.line(ctx); l != nil {
 		return l.call(ctx, req, in.data)
 	}
 	switch c := req.Call.(type) {
@@ -216,10 +216,11 @@ type lines struct {
 	l    *caller // nil: there is none
 }
 
-// line returns the rank's line, nil where there is none: then Connect says what is the matter.
-func (r *Rank) line() *caller {
+// line returns the rank's line, nil where there is none, or had not been made when the context of the first operation ended: then Connect says what
+// is the matter.
+func (r *Rank) line(ctx context.Context) *caller {
 	r.lines.once.Do(func() {
-		if l, err := r.c.openLine(context.Background()); err == nil {
+		if l, err := r.c.openLine(ctx); err == nil {
 			r.lines.l = l
 		}
 	})
