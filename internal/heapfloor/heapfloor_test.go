@@ -21,7 +21,7 @@ func goal() uint64 {
 func resident(t *testing.T) int {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		t.Skip("no /proc: ", err)
+		t.Fatal(err)
 	}
 	pages, err := strconv.Atoi(strings.Fields(string(b))[1])
 	if err != nil {
