@@ -18,7 +18,7 @@ type AlltoallOptions struct {
 	Sizes []int64
 
 	// Sync is how the algorithm aapc keeps messages of different phases apart: receiver
-	// (the default), sender, barrier, dummy or none. SyncBlock, Within and SyncStrict are
+	// (the default), sender, barrier, dummy, order or none. SyncBlock, Within and SyncStrict are
 	// the flags of gridagent plan alltoall of these names.
 	Sync       string
 	SyncBlock  int

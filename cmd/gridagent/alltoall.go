@@ -50,7 +50,7 @@ command ends with status 4 and the same message.`,
 	flags.StringVar(&f.sizeFile, "size-file", "", "file of all ranks' sizes: a line for every rank with what it sends to each")
 	f.sync = choiceFlag(cmd, "sync", "", "how aapc keeps messages of different phases apart", syncValues...)
 	flags.IntVar(&f.syncBlock, "sync-block", 0, "partial synchronisation of aapc: phases per block (0: every phase is kept from the next)")
-	f.within = choiceFlag(cmd, "within", "", "with --sync barrier --sync-block: synchronisation inside a block", "none", "sender", "receiver")
+	f.within = choiceFlag(cmd, "within", "", "with --sync barrier --sync-block: synchronisation inside a block; order also with sender", "none", "order", "sender", "receiver")
 	flags.BoolVar(&f.strict, "sync-strict", false, "with --sync-block: order all contending messages of different blocks, which the papers' way does not")
 	flags.IntVar(&f.fanout, "fanout", 0, "partners that a host of group-shuffle serves at a time (0: 5, or all others where they are fewer)")
 	cmd.MarkFlagsMutuallyExclusive("sizes", "size-file")

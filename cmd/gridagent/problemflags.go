@@ -53,7 +53,7 @@ func addProblemFlags(cmd *cobra.Command, c plan.Collective) *problemFlags {
 	case plan.Alltoall:
 		f.sync = choiceFlag(cmd, "sync", "", "how aapc keeps messages of different phases apart", syncValues...)
 		flags.IntVar(&f.syncBlock, "sync-block", 0, "partial synchronisation of aapc: phases per block (0: every phase is kept from the next)")
-		f.within = choiceFlag(cmd, "within", "", "with --sync barrier --sync-block: synchronisation inside a block", "none", "sender", "receiver")
+		f.within = choiceFlag(cmd, "within", "", "with --sync barrier --sync-block: synchronisation inside a block; order also with sender", "none", "order", "sender", "receiver")
 		flags.BoolVar(&f.strict, "sync-strict", false, "with --sync-block: order all contending messages of different blocks, which the papers' way does not")
 		flags.IntVar(&f.fanout, "fanout", 0, "partners that a host of group-shuffle serves at a time (0: 5, or all others where they are fewer)")
 	}
@@ -61,7 +61,7 @@ func addProblemFlags(cmd *cobra.Command, c plan.Collective) *problemFlags {
 }
 
 // syncValues lists the values of --sync, the default first: what the size and the switches ask for.
-var syncValues = []string{"auto", "receiver", "sender", "barrier", "dummy", "none"}
+var syncValues = []string{"auto", "receiver", "sender", "barrier", "dummy", "order", "none"}
 
 // problem reads the files.
 func (f *problemFlags) problem() (*planner.Problem, error) {

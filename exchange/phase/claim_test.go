@@ -20,6 +20,7 @@ func TestClaims(t *testing.T) {
 		for _, opt := range []Options{
 			{Sync: Sender}, {Sync: Receiver}, {Sync: Receiver, Lead: 4096}, {Sync: Receiver, Block: 2, Strict: true}, {Sync: Dummy},
 			{Sync: Sender, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Lead: 4096}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Sender},
+			{Sync: Order}, {Sync: Sender, Block: 2, Within: Order}, {Sync: Barrier, Block: 3, Within: Order},
 		} {
 			p := mustSchedule(t, w, opt)
 			rules := plan.Rules{Topology: topo}
@@ -51,7 +52,7 @@ func TestClaims(t *testing.T) {
 // TestClaimedKind: a plan that claims receiver or barrier, and whose transfers start when the earlier ones have left, does not keep what it claims.
 func TestClaimedKind(t *testing.T) {
 	for _, opt := range []Options{
-		{Sync: Receiver}, {Sync: Receiver, Lead: 4096}, {Sync: Receiver, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Receiver}, {Sync: Barrier, Block: 3, Within: Sender},
+		{Sync: Receiver}, {Sync: Receiver, Lead: 4096}, {Sync: Receiver, Block: 2}, {Sync: Barrier}, {Sync: Barrier, Block: 2}, {Sync: Barrier, Block: 3, Within: Receiver}, {Sync: Barrier, Block: 3, Within: Sender}, {Sync: Barrier, Block: 3, Within: Order},
 	} {
 		w := tree{switches: 3, links: [][2]int{{0, 1}, {0, 2}}, home: []int{0, 0, 1, 1, 1, 2, 2}}
 		rules := plan.Rules{Topology: w.topology(t)}

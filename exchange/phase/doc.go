@@ -41,13 +41,15 @@
 //     has arrived; with a lead, as above, all of it but the lead.
 //   - dummy: b starts when a has left its source; see dummy.go.
 //
+// The edges of [Order] say sender: they are between messages of one source.
+//
 // The plan itself only promises After in the strictest sense, complete. Who runs it may
 // read "sender" and "dummy" as above and gains an overlap.
 //
 // A machine's own link is a link. Two messages of one source contend, and so do two to one
 // destination: the order of a machine's sends is in After like every other, because nothing
 // else in a plan gives it. An executor that sends one thing at a time may skip the
-// edges between transfers of one source. With [None], and inside a block of phases, there
+// edges between transfers of one source. With [None], and inside a block of phases without [Order], there
 // is no such order: phases are then nothing but the order in which transfers are listed.
 //
 // # Sources and differences
@@ -62,9 +64,10 @@
 //   - One machine has no phase and two have one.
 //   - The journal's table 4 swaps the receivers of phases 2 and 3 in T_1 → T_0 against its
 //     own table 3. We follow table 3.
-//   - In the paper's no-sync scheme a machine still sends one message after the other. In a
-//     plan that would be a synchronisation: [None] leaves After empty, and a queue for each
-//     destination in the order of phases is all that is left. [Dummy] has that order.
+//   - In the paper's no-sync scheme, and inside its blocks, a machine still sends one message after the other. In a
+//     plan that is a synchronisation, of the kind sender, with itself: [Order]. [None] leaves After empty, and a
+//     queue for each destination in the order of phases is all that is left. Partial
+//     synchronisation by the receiver cannot have it: its edges say receiver.
 //   - Partial synchronisation as the paper has it does not order all messages of
 //     different blocks that contend: Options.Strict does.
 //   - The dependence graph is built and reduced link by link, message by message, each

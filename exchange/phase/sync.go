@@ -14,6 +14,7 @@ type Sync uint8
 // The kinds. What an edge of each means is in the package documentation.
 const (
 	None     Sync = iota // no order but that of the list
+	Order                // a machine sends one message after the other: the paper's no-sync
 	Dummy                // idle machines exchange dummies to keep pace
 	Sender               // a sends, then the source of b does
 	Receiver             // a is received, then the source of b sends
@@ -21,7 +22,7 @@ const (
 	Auto                 // what [Tuned] says; in no plan
 )
 
-var syncNames = [...]string{"none", "dummy", "sender", "receiver", "barrier", "auto"}
+var syncNames = [...]string{"none", "order", "dummy", "sender", "receiver", "barrier", "auto"}
 
 // String returns the value of the flag --sync.
 func (s Sync) String() string {
@@ -39,7 +40,7 @@ func ParseSync(name string) (Sync, error) {
 	return None, fmt.Errorf("unknown synchronisation %q: want one of %s", name, strings.Join(syncNames[:], ", "))
 }
 
-// Options choose one of the schemes of table 5. The zero value is its no-sync.
+// Options choose one of the schemes of table 5. Its no-sync is [Order], and [None] has not even that.
 type Options struct {
 	Sync Sync
 
@@ -49,7 +50,8 @@ type Options struct {
 	Block int
 
 	// Within is the synchronisation inside a block where Sync is Barrier and Block is
-	// set: None, Sender or Receiver.
+	// set: None, Order, Sender or Receiver. Where Sync is Sender it can be Order. The paper's "barrier
+	// partial & none" and "sender partial" are Order.
 	Within Sync
 
 	// Strict makes partial Sender and Receiver order every two messages of different blocks
@@ -90,7 +92,7 @@ func (o *Options) Check() error {
 	if o.Sync == Auto && *o != (Options{Sync: Auto}) {
 		return fmt.Errorf("synchronisation %v finds all else by itself: leave blocks, within, strict and lead out, or name the synchronisation", o.Sync)
 	}
-	if o.Block > 0 && (o.Sync == None || o.Sync == Dummy) {
+	if o.Block > 0 && (o.Sync == None || o.Sync == Order || o.Sync == Dummy) {
 		return fmt.Errorf("a block of %d phases has no meaning with synchronisation %v: leave it out", o.Block, o.Sync)
 	}
 	if o.Strict && (o.Block == 0 || o.Sync != Sender && o.Sync != Receiver) {
@@ -100,12 +102,14 @@ func (o *Options) Check() error {
 		return fmt.Errorf("a lead of %d bytes with synchronisation %v and blocks of %d phases: want 0 to %d, and only with receiver or barrier, without blocks", o.Lead, o.Sync, o.Block, plan.MaxLead)
 	}
 	switch {
-	case o.Within == None || o.Sync == Barrier && o.Block > 0 && (o.Within == Sender || o.Within == Receiver):
+	case o.Within == Order && o.Sync == Sender && o.Block > 0:
+		return nil
+	case o.Within == None || o.Sync == Barrier && o.Block > 0 && (o.Within == Order || o.Within == Sender || o.Within == Receiver):
 		return nil
 	case o.Sync != Barrier || o.Block == 0:
 		return fmt.Errorf("synchronisation %v within blocks needs barriers between blocks: set barrier and a block size", o.Within)
 	}
-	return fmt.Errorf("synchronisation %v within blocks: want none, sender or receiver", o.Within)
+	return fmt.Errorf("synchronisation %v within blocks: want none, order, sender or receiver", o.Within)
 }
 
 // Edges are the After lists of all messages, one behind the other, each ascending.
@@ -165,18 +169,20 @@ func synchronise(t *plan.Topology, messages []message, phases int, opt Options) 
 	size := int32(max(1, min(opt.Block, phases)))
 	block := func(i int32) int32 { return messages[i].phase / size }
 	switch opt.Sync {
+	case Order:
+		return turns(messages, func(a, b int32) bool { return true }), nil
 	case Dummy:
 		return dummies(t, messages)
 	case Sender, Receiver:
-		if opt.Strict {
-			return pairwise(t, messages, size, opt.Sync)
+		apart, err := blocks(t, messages, size, opt)
+		if err == nil && opt.Within == Order && size > 1 {
+			apart = join(apart, turns(messages, func(a, b int32) bool { return true }))
 		}
-		all, err := pairwise(t, messages, 1, opt.Sync)
-		if err != nil || size == 1 {
-			return all, err
-		}
-		return all.keep(func(a, b int32) bool { return block(a) != block(b) }), nil
+		return apart, err
 	case Barrier:
+		if opt.Within == Order {
+			return barriers(messages, size, turns(messages, func(a, b int32) bool { return block(a) == block(b) }), Sender)
+		}
 		var within edges
 		if opt.Within != None && size > 1 {
 			all, err := pairwise(t, messages, 1, opt.Within)
@@ -188,6 +194,46 @@ func synchronise(t *plan.Topology, messages []message, phases int, opt Options) 
 		return barriers(messages, size, within, opt.Within)
 	}
 	return edges{}, nil
+}
+
+// blocks returns the edges of Sender and Receiver between blocks of size phases.
+func blocks(t *plan.Topology, messages []message, size int32, opt Options) (edges, error) {
+	if opt.Strict {
+		return pairwise(t, messages, size, opt.Sync)
+	}
+	all, err := pairwise(t, messages, 1, opt.Sync)
+	if err != nil || size == 1 {
+		return all, err
+	}
+	return all.keep(func(a, b int32) bool { return messages[a].phase/size != messages[b].phase/size }), nil
+}
+
+// join returns the edges of both, of the kind that b has.
+func join(a, b edges) edges {
+	var out edges
+	for i := range b.end {
+		from := len(out.list)
+		out.list = append(append(out.list, a.of(i)...), b.of(i)...)
+		slices.Sort(out.list[from:])
+		out.list = out.list[:from+len(slices.Compact(out.list[from:]))]
+		out.close(b.kind[i])
+	}
+	return out
+}
+
+// turns makes a machine send one message after the other, in the order of the phases, and orders nothing else: each comes
+// after the one before of its source, if want allows. That has left when the next one starts, as with Sender.
+func turns(messages []message, want func(a, b int32) bool) edges {
+	last := make(map[int32]int32) // by machine
+	var out edges
+	for i, m := range messages {
+		if a, ok := last[m.src]; ok && want(a, int32(i)) {
+			out.list = append(out.list, a)
+		}
+		out.close(Sender)
+		last[m.src] = int32(i)
+	}
+	return out
 }
 
 // barriers puts a barrier between blocks of size phases and keeps the edges of within

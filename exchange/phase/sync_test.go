@@ -46,6 +46,11 @@ func TestOptions(t *testing.T) {
 		{Options{Sync: Sender, Block: -2}, "-2 phases"},
 		{Options{Block: 4}, "block of 4 phases has no meaning with synchronisation none"},
 		{Options{Sync: Dummy, Block: 4}, "dummy"},
+		{Options{Sync: Order, Block: 4}, "order"},
+		{Options{Sync: Barrier, Block: 4, Within: Order}, ""},
+		{Options{Sync: Sender, Block: 4, Within: Order}, ""},
+		{Options{Sync: Sender, Within: Order}, "set barrier"},
+		{Options{Sync: Receiver, Block: 4, Within: Order}, "set barrier"},
 		{Options{Sync: Barrier, Block: 2, Strict: true}, "strict"},
 		{Options{Sync: Sender, Within: Sender}, "set barrier"},
 		{Options{Sync: Barrier, Within: Sender}, "block size"},
@@ -105,13 +110,28 @@ func checkSchemes(t *testing.T, w tree, size int) error {
 			return fmt.Errorf("%+v: %w", tt.opt, err)
 		}
 	}
-	for _, within := range []Sync{None, Sender, Receiver} {
+	if err := checkAfter(mustSchedule(t, w, Options{Sync: Order}), naiveTurns(p, p.Phases), Sender); err != nil {
+		return fmt.Errorf("order: %w", err)
+	}
+	apart := split(false)
+	for b, turns := range naiveTurns(p, p.Phases) {
+		apart[b] = append(apart[b], turns...)
+		slices.Sort(apart[b])
+		apart[b] = slices.Compact(apart[b])
+	}
+	if err := checkAfter(mustSchedule(t, w, Options{Sync: Sender, Block: size, Within: Order}), apart, Sender); err != nil && size > 1 {
+		return fmt.Errorf("sender by %d, order: %w", size, err)
+	}
+	for _, within := range []Sync{None, Order, Sender, Receiver} {
 		opt := Options{Sync: Barrier, Block: size, Within: within}
-		inside := split(true)
-		if within == None {
+		inside, kind := split(true), within
+		switch within {
+		case None:
 			clear(inside)
+		case Order:
+			inside, kind = naiveTurns(p, size), Sender
 		}
-		if err := checkBarriers(mustSchedule(t, w, opt), size, inside, within); err != nil {
+		if err := checkBarriers(mustSchedule(t, w, opt), size, inside, kind); err != nil {
 			return fmt.Errorf("%+v: %w", opt, err)
 		}
 	}
@@ -155,6 +175,24 @@ func checkBarriers(p *plan.Plan, size int, inside [][]int, within Sync) error {
 		}
 	}
 	return nil
+}
+
+// naiveTurns puts every transfer after the last one of its source in an earlier phase of its block.
+func naiveTurns(p *plan.Plan, size int) [][]int {
+	out := make([][]int, len(p.Transfers))
+	for b, x := range p.Transfers {
+		out[b] = []int{}
+		latest := -1
+		for a, y := range p.Transfers {
+			if y.Src == x.Src && y.Phase < x.Phase && y.Phase/size == x.Phase/size && (latest < 0 || y.Phase > p.Transfers[latest].Phase) {
+				latest = a
+			}
+		}
+		if latest >= 0 {
+			out[b] = append(out[b], latest)
+		}
+	}
+	return out
 }
 
 // naiveDummies makes every dummy and from it an edge, and reduces.

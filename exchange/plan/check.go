@@ -63,11 +63,11 @@ func (p *Plan) Check() error {
 		return flawed("phases", -1, "%d is not in 0…%d", p.Phases, maxPhases)
 	}
 	if c := p.Sync; c != nil {
-		if !slices.Contains(synchronisationKinds, c.Kind) {
-			return flawed("synchronisation", -1, "kind %q is none of sender, receiver, dummy, barrier", c.Kind)
+		if c.Kind != ClaimOrder && !slices.Contains(synchronisationKinds, c.Kind) {
+			return flawed("synchronisation", -1, "kind %q is none of sender, receiver, dummy, barrier, order", c.Kind)
 		}
-		if c.Block < 0 || c.Block > maxPhases || c.Within != "" && c.Within != SyncSender && c.Within != SyncReceiver {
-			return flawed("synchronisation", -1, "blocks of %d phases with %q within: want 0 or more, and sender or receiver or nothing", c.Block, c.Within)
+		if c.Block < 0 || c.Block > maxPhases || c.Within != "" && !slices.Contains([]string{SyncSender, SyncReceiver, ClaimOrder}, c.Within) {
+			return flawed("synchronisation", -1, "blocks of %d phases with %q within: want 0 or more, and sender, receiver, order or nothing", c.Block, c.Within)
 		}
 		if c.Lead < 0 || c.Lead > MaxLead || c.Lead > 0 && (c.Kind != SyncReceiver && c.Kind != SyncBarrier || c.Block > 0) {
 			return flawed("synchronisation", -1, "a lead of %d bytes with %s and blocks of %d phases: want 0 to %d, and only with receiver or barrier, without blocks", c.Lead, c.Kind, c.Block, MaxLead)

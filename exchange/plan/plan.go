@@ -30,10 +30,13 @@ type Block struct {
 	Piece int `json:"piece,omitempty"`
 }
 
+// ClaimOrder, of [Claim], is that a host sends one message after the other, in the order of the phases.
+const ClaimOrder = "order"
+
 // A Claim says which messages of different phases the After edges of a plan keep apart,
 // where they would share a link of the switch tree (Faraj, Yuan & Patarasuk, §5).
 type Claim struct {
-	Kind   string `json:"kind"`             // one of [SyncSender] and its like
+	Kind   string `json:"kind"`             // one of [SyncSender] and its like, or [ClaimOrder]
 	Block  int    `json:"block,omitempty"`  // phases per block; 0: blocks of one phase
 	Within string `json:"within,omitempty"` // with barriers between blocks: what is inside them
 	// Strict says that every two such messages of different blocks are ordered. With sender

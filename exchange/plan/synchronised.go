@@ -12,6 +12,7 @@ import (
 //     strict the papers' scheme promises nothing that could be proved.
 //   - with barrier, every message and all of the block before it, and inside a
 //     block what its own synchronisation claims;
+//   - with order, every two messages of one host, and so with sender in blocks and order within;
 //   - with dummy, nothing: dummies keep hosts in step and order few messages.
 //
 // With receiver and barrier no transfer may start when an earlier one has but left, or what is ordered would meet all the same ([checkKind]).
@@ -33,15 +34,25 @@ func checkSynchronised(p *Plan, tree *Topology, order []int) error {
 	s := synchronisations{plan: p, after: make([]int32, len(p.Transfers))}
 	block := max(1, c.Block)
 	switch {
+	case c.Kind == ClaimOrder:
+		s.turns(nil)
 	case c.Kind == SyncBarrier:
 		s.barriers(block)
-		if c.Within != "" && c.Block > 1 {
-			s.links(tree, rank, 1, func(a, b int) bool { return p.Transfers[a].Phase/block == p.Transfers[b].Phase/block })
+		together := func(a, b int) bool { return p.Transfers[a].Phase/block == p.Transfers[b].Phase/block }
+		switch {
+		case c.Block <= 1 || c.Within == "":
+		case c.Within == ClaimOrder:
+			s.turns(together)
+		default:
+			s.links(tree, rank, 1, together)
 		}
 	case c.Block == 0:
 		s.links(tree, rank, 1, nil)
 	case c.Strict:
 		s.links(tree, rank, block, nil)
+	}
+	if c.Kind == SyncSender && c.Within == ClaimOrder {
+		s.turns(nil)
 	}
 	pos := make([]int32, len(order))
 	for k, t := range order {
@@ -51,10 +62,10 @@ func checkSynchronised(p *Plan, tree *Topology, order []int) error {
 }
 
 // checkKind: where p claims receiver or barrier, every transfer waits until the earlier ones are complete. With
-// barriers around blocks of phases and sender within, those of its own block need only have left. The lead of a claim is its own matter.
+// barriers around blocks of phases and sender within, those of its own block need only have left, and with order within those of its own source and block. The lead of a claim is its own matter.
 func checkKind(p *Plan) error {
 	c := p.Sync
-	if c.Kind == SyncSender {
+	if c.Kind == SyncSender || c.Kind == ClaimOrder {
 		return nil
 	}
 	block := max(1, c.Block)
@@ -63,7 +74,9 @@ func checkKind(p *Plan) error {
 		for _, k := range t.After {
 			a := &p.Transfers[k]
 			_, left := t.Teller(a)
-			if within := c.Kind == SyncBarrier && c.Within == SyncSender && a.Phase/block == t.Phase/block; left && !within {
+			within := c.Kind == SyncBarrier && a.Phase/block == t.Phase/block &&
+				(c.Within == SyncSender || c.Within == ClaimOrder && a.Src == t.Src)
+			if left && !within {
 				return violated(Synchronised, []int{a.ID, t.ID}, "the second starts when the first has left its source, as its sync %q says, and with synchronisation %q it would wait until that is complete", t.Sync, c.Kind)
 			}
 		}
@@ -100,7 +113,22 @@ func (s *synchronisations) links(tree *Topology, rank []int, block int, among fu
 			users[l] = append(users[l], i)
 		}
 	}
-	for _, on := range users {
+	s.neighbours(users, block, among)
+}
+
+// turns asks for every two transfers of one source, in neighbouring phases of those that it sends in.
+func (s *synchronisations) turns(among func(a, b int) bool) {
+	sent := make([][]int, len(s.plan.Hosts))
+	for _, i := range s.all() {
+		src := s.plan.Transfers[i].Src
+		sent[src] = append(sent[src], i)
+	}
+	s.neighbours(sent, 1, among)
+}
+
+// neighbours asks for order between neighbouring blocks of each of lists, which are in the order of phases.
+func (s *synchronisations) neighbours(lists [][]int, block int, among func(a, b int) bool) {
+	for _, on := range lists {
 		groups := s.groups(block, on)
 		for k := 1; k < len(groups); k++ {
 			for _, later := range groups[k] {

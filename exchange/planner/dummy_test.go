@@ -23,7 +23,7 @@ func TestDummiesDoNotStopAndWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := make(map[phase.Sync]float64)
-	for _, sync := range []phase.Sync{phase.Dummy, phase.Sender} {
+	for _, sync := range []phase.Sync{phase.Order, phase.Dummy, phase.Sender} {
 		made, err := phase.Schedule(topology, p.Alltoall, phase.Options{Sync: sync})
 		if err != nil {
 			t.Fatal(err)

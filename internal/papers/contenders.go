@@ -63,13 +63,13 @@ func aapcSchemes() []contender {
 		{"barrier partial & sender (8)", phase.Options{Sync: phase.Barrier, Block: 8, Within: phase.Sender}},
 		{"barrier partial & sender (16)", phase.Options{Sync: phase.Barrier, Block: 16, Within: phase.Sender}},
 		{"barrier partial & receiver (4)", phase.Options{Sync: phase.Barrier, Block: 4, Within: phase.Receiver}},
-		{"barrier partial & none (4)", phase.Options{Sync: phase.Barrier, Block: 4}},
+		{"barrier partial & none (4)", phase.Options{Sync: phase.Barrier, Block: 4, Within: phase.Order}},
 		{"receiver partial (8)", phase.Options{Sync: phase.Receiver, Block: 8}},
-		{"sender partial (2)", phase.Options{Sync: phase.Sender, Block: 2}},
-		{"sender partial (8)", phase.Options{Sync: phase.Sender, Block: 8}},
-		{"sender partial (16)", phase.Options{Sync: phase.Sender, Block: 16}},
+		{"sender partial (2)", phase.Options{Sync: phase.Sender, Block: 2, Within: phase.Order}},
+		{"sender partial (8)", phase.Options{Sync: phase.Sender, Block: 8, Within: phase.Order}},
+		{"sender partial (16)", phase.Options{Sync: phase.Sender, Block: 16, Within: phase.Order}},
 		{"dummy", phase.Options{Sync: phase.Dummy}},
-		{"no-sync", phase.Options{}},
+		{"no-sync", phase.Options{Sync: phase.Order}},
 	} {
 		list = append(list, contender{plan.Alltoall, "aapc", s.name, false, func(a *arena, size int64) (*plan.Plan, error) {
 			return phase.Schedule(a.topology, plan.AlltoallSizes{Uniform: size}, s.opt)

@@ -108,6 +108,8 @@ func algorithms() []algorithm {
 		{"strict receiver by 2", phased, phase.Options{Sync: phase.Receiver, Block: 2, Strict: true}},
 		{"barrier by 4", phased, phase.Options{Sync: phase.Barrier, Block: 4}},
 		{"barrier by 4, sender", phased, phase.Options{Sync: phase.Barrier, Block: 4, Within: phase.Sender}},
+		{"barrier by 4, order", phased, phase.Options{Sync: phase.Barrier, Block: 4, Within: phase.Order}},
+		{"order", phased, phase.Options{Sync: phase.Order}},
 		{"none", phased, phase.Options{}},
 	} {
 		list = append(list, algorithm{"aapc " + a.name, a.claim, true, func(g *ground, s blockSizes) (*plan.Plan, error) {

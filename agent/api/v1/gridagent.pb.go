@@ -3109,9 +3109,9 @@ func (*AlltoallRequest_Spool) isAlltoallRequest_Input() {}
 // What some algorithms leave to the user; the others do not look at it.
 type AlltoallOptions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sync          string                 `protobuf:"bytes,1,opt,name=sync,proto3" json:"sync,omitempty"`                                // aapc: receiver (default), sender, barrier, dummy or none
+	Sync          string                 `protobuf:"bytes,1,opt,name=sync,proto3" json:"sync,omitempty"`                                // aapc: receiver (default), sender, barrier, dummy, order or none
 	SyncBlock     uint32                 `protobuf:"varint,2,opt,name=sync_block,json=syncBlock,proto3" json:"sync_block,omitempty"`    // aapc: phases per block of partial synchronisation; 0: every phase is kept from the next
-	Within        string                 `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`                            // aapc, barrier with sync_block: none (default), sender or receiver
+	Within        string                 `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`                            // aapc, barrier with sync_block: none (default), order, sender or receiver; sender with sync_block: none or order
 	SyncStrict    bool                   `protobuf:"varint,4,opt,name=sync_strict,json=syncStrict,proto3" json:"sync_strict,omitempty"` // aapc, sync_block: order all contending messages of different blocks
 	Fanout        uint32                 `protobuf:"varint,5,opt,name=fanout,proto3" json:"fanout,omitempty"`                           // group-shuffle: partners that a host serves at a time; 0: 5, or all others where they are fewer
 	unknownFields protoimpl.UnknownFields
