@@ -107,7 +107,7 @@ func (o *Options) Check() error {
 	case o.Within == None || o.Sync == Barrier && o.Block > 0 && (o.Within == Order || o.Within == Sender || o.Within == Receiver):
 		return nil
 	case o.Sync != Barrier || o.Block == 0:
-		return fmt.Errorf("synchronisation %v within blocks needs barriers between blocks: set barrier and a block size", o.Within)
+		return fmt.Errorf("synchronisation %v within blocks needs barriers between blocks, or for order sender: set one of these and a block size", o.Within)
 	}
 	return fmt.Errorf("synchronisation %v within blocks: want none, order, sender or receiver", o.Within)
 }
