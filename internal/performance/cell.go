@@ -56,6 +56,15 @@ var titles = map[Row]string{
 	Idle:     "so many agents at ten sites that all start at once and are then left alone: CPU time, heap and goroutines of each, the emulated network's with them",
 }
 
+// about says under the title of a row what its numbers are, where that is not what the top of the page says of all.
+var about = map[Row]string{
+	Pair:  shares + " Seconds 3 to 10 of the exchange count, and no more than the packets of that time could bring: what waits at second 3 for one that is lost is not theirs.",
+	Lanes: shares + " Handshakes of all lanes but the first count, and so does the last byte's way.",
+}
+
+// shares is what the rows have in common that are of one link.
+const shares = "A share is what came in of the blocks, each byte once, over the rate of the link. What headers leave of that is 0.954 in packets of 1,280 bytes, with which connections begin, and 0.96 in larger ones."
+
 // A Cell is one measurement.
 type Cell struct {
 	Row        Row             `json:"row"`

@@ -13,8 +13,8 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// measureLanes: what of the link one host's bytes to another fill over so many lanes, the handshakes of all but the first lane and the last
-// byte included.
+// measureLanes: what one host's block to another takes in over so many lanes, of what the link could carry if it had no headers, the handshakes of all but
+// the first lane and the last byte included.
 func measureLanes(t *testing.T, r *Reading) {
 	var rate, loss float64
 	var lanes int
@@ -28,7 +28,7 @@ func measureLanes(t *testing.T, r *Reading) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := netmap.BytesPerSec(rate*payload) * netmap.Mbps
+	link := netmap.BytesPerSec(rate*payload) * netmap.Mbps // as a map says it
 	path := exchange.Path{RTT: 2 * delay, Rate: link}
 	if loss > 0 { // what one flow gets then does not matter for a number that is given, only for its windows
 		path = exchange.Path{RTT: 2 * delay, Rate: link / 12, Capacity: link, Loss: loss / 100}
@@ -37,7 +37,16 @@ func measureLanes(t *testing.T, r *Reading) {
 	treetest.Run(t, cfg, func(cl *treetest.Cluster) {
 		got := cl.Run(p)
 		took := got.Makespan.Seconds()
-		r.Makespans, r.Lost, r.Bound = []float64{took}, []int{got.Lost}, float64(r.Cell.Size)/float64(link)
-		r.Checks = append(r.Checks, Check{What: "share of the link", Value: r.Bound / took, Least: true})
+		r.Makespans, r.Lost, r.Bound = []float64{took}, []int{got.Lost}, float64(r.Cell.Size)/(rate*1e6/8)
+		r.Checks = append(r.Checks, Check{What: "share of the link", Value: share(float64(r.Cell.Size)/took, rate), Least: true})
 	})
+}
+
+// TestLanesShare: headers are no part of the share, so that it is never above what they leave of a link without losses.
+func TestLanesShare(t *testing.T) {
+	r := Reading{Cell: Cell{Row: Lanes, Network: "20Mbps-0%-4lanes", Size: 22 * mib, Runs: 1}}
+	measureLanes(t, &r)
+	if len(r.Checks) != 1 || r.Checks[0].Value > payload || r.Checks[0].Value < 0.9*payload {
+		t.Errorf("%+v: want at most %.3f, and nearly that", r.Checks, payload)
+	}
 }

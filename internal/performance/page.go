@@ -201,6 +201,9 @@ func writeText(out io.Writer, raw *Raw) error {
 			continue
 		}
 		fmt.Fprintf(out, "\n%s\n", titles[row])
+		if about[row] != "" {
+			fmt.Fprintln(out, about[row])
+		}
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, strings.Join(head, "\t"))
 		for _, l := range lines(of) {
@@ -248,7 +251,11 @@ func markdown(raw *Raw) string {
 		if len(of) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "## %s\n\n| %s |\n|%s\n", strings.ToUpper(titles[row][:1])+titles[row][1:], strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+		fmt.Fprintf(&b, "## %s\n\n", strings.ToUpper(titles[row][:1])+titles[row][1:])
+		if about[row] != "" {
+			fmt.Fprintf(&b, "%s\n\n", about[row])
+		}
+		fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 		for _, l := range lines(of) {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(l.columns, " | "))
 		}

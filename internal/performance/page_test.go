@@ -79,3 +79,24 @@ func TestLeast(t *testing.T) {
 		t.Errorf("of a failure: least %s, want 2 s", got)
 	}
 }
+
+// TestAbout: what is to be said of a row's numbers stands under its title, and only there.
+func TestAbout(t *testing.T) {
+	page := markdown(&Raw{Readings: []Reading{{Cell: Cell{Row: Shared}}, {Cell: Cell{Row: Lanes, Network: "20Mbps-0%-1lanes"}}}})
+	_, lanes, found := strings.Cut(page, titles[Lanes][4:]+"\n\n")
+	if !found || !strings.HasPrefix(lanes, about[Lanes]+"\n\n| operation |") {
+		t.Errorf("the page does not say what a share is:\n%s", page)
+	}
+	if n := strings.Count(page, shares); n != 1 {
+		t.Errorf("the page says so %d times", n)
+	}
+	var text strings.Builder
+	if err := writeText(&text, &Raw{Readings: []Reading{{Cell: Cell{Row: Lanes}}}}); err != nil || !strings.Contains(text.String(), about[Lanes]) {
+		t.Errorf("on the screen (%v): %s", err, text.String())
+	}
+	for row := range about {
+		if titles[row] == "" {
+			t.Errorf("no row %q", row)
+		}
+	}
+}
