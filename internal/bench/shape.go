@@ -36,10 +36,27 @@ var shapes = map[plan.Collective][]shapeOf{
 		{"first", "rank 0 sends it to each, the others 100 bytes", func(most int64, n, from, to int) int64 { return pick(from == 0, most, 100) }},
 		{"pair", "rank 0 sends it to the last rank, all others 1 KiB to each", func(most int64, n, from, to int) int64 { return pick(from == 0 && to == n-1, most, small) }},
 		{"square", "each rank sends it to one, and 1/2, 1/5, 1/10, … of it to others", func(most int64, n, from, to int) int64 {
-			k := int64((7*from + 13*to) % n) // to others than its neighbour does
+			k := int64(square(n, from, to))
 			return most / (1 + k*k)
 		}},
 	},
+}
+
+// square returns which place, from 0, to has among those that from sends to, the largest block first, of n ranks. No two ranks have one place with from, nor has to one
+// place with two of them; with itself each has the last. From place to place it is not the next rank, so that large blocks leave sites.
+func square(n, from, to int) int {
+	step := max(2, 3*n/8)
+	for gcd(step, n) != 1 {
+		step++
+	}
+	return ((step*(to-from)-1)%n + n) % n
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // pick never returns more than large, which is the largest size.

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -59,13 +60,13 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// TestShapeSizes: no block is larger than the size says, one is as large, and all but even have blocks that differ; what is no shape is refused.
+// TestShapeSizes: of the blocks that are sent none is larger than the size says, one is as large, and all but even have blocks that differ; what is no shape is refused.
 func TestShapeSizes(t *testing.T) {
 	for _, op := range []plan.Collective{plan.Allgather, plan.Alltoall} {
 		names, _ := bench.ShapesOf(op)
 		for _, name := range names {
 			for _, most := range []int64{0, 1, 50, 1 << 20} {
-				for _, n := range []int{2, 5, 20} {
+				for n := 2; n <= 64; n++ {
 					shape := bench.Shape(name)
 					rows := [][]int64{nil}
 					if op == plan.Allgather {
@@ -74,12 +75,15 @@ func TestShapeSizes(t *testing.T) {
 						rows = shape.Matrix(most, n)
 					}
 					var largest, least int64 = -1, 1 << 40
-					for _, row := range rows {
-						for _, b := range row {
-							largest, least = max(largest, b), min(least, b)
+					for from, row := range rows {
+						for to, b := range row {
+							if op == plan.Allgather || from != to { // what a rank has for itself crosses nothing
+								largest, least = max(largest, b), min(least, b)
+							}
 						}
 					}
-					if largest != most || least < 0 || most == 1<<20 && (largest == least) != shape.Even() {
+					alike := shape.Even() || name == "square" && n == 2 // two ranks have one block each
+					if largest != most || least < 0 || most == 1<<20 && (largest == least) != alike {
 						t.Errorf("%s %s of %d for %d ranks: from %d to %d", op, name, most, n, least, largest)
 					}
 				}
@@ -87,6 +91,34 @@ func TestShapeSizes(t *testing.T) {
 		}
 		if err := bench.Shape("round").Check(op); err == nil {
 			t.Errorf("%s: no error", op)
+		}
+	}
+}
+
+// TestSquare: each rank sends the largest block to one other and gets one, and so it is with the second, and all others down to the least; to itself it has less.
+func TestSquare(t *testing.T) {
+	const most = 1 << 20
+	for n := 2; n <= 64; n++ {
+		rows := bench.Shape("square").Matrix(most, n)
+		for r := range n {
+			for way, at := range map[string]func(other int) int64{
+				"sends": func(other int) int64 { return rows[r][other] },
+				"gets":  func(other int) int64 { return rows[other][r] },
+			} {
+				var sizes []int64
+				for other := range n {
+					if other != r {
+						sizes = append(sizes, at(other))
+					}
+				}
+				slices.Sort(sizes)
+				slices.Reverse(sizes)
+				for k, b := range sizes {
+					if want := int64(most / (1 + k*k)); b != want {
+						t.Fatalf("%d ranks: rank %d %s %d as number %d, want %d: %d", n, r, way, b, k, want, sizes)
+					}
+				}
+			}
 		}
 	}
 }
