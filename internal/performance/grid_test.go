@@ -17,10 +17,27 @@ const patience = time.Hour
 // as they do outside the emulator.
 func onGrid(t *testing.T, c Cell, g *gridfile.Grid, f func(*gridtest.Cluster)) {
 	t.Helper()
-	gridtest.Run(t, gridtest.Config{Grid: g, Seed: c.Seed, Limit: 4 * time.Hour, Patience: patience, PathMTU: true}, func(cl *gridtest.Cluster) {
-		time.Sleep(c.Settle)
+	gridtest.Run(t, configOf(c, g), func(cl *gridtest.Cluster) {
+		settle(cl, c)
 		f(cl)
 	})
+}
+
+// configOf is the grid of a cell. That of young agents comes before they have met: until all of them have a map as well some seconds pass, by which they would
+// be older than their row says.
+func configOf(c Cell, g *gridfile.Grid) gridtest.Config {
+	return gridtest.Config{Grid: g, Seed: c.Seed, Limit: 4 * time.Hour, Patience: patience, PathMTU: true, Early: c.Row == Young}
+}
+
+// settle waits until the agents of c have measured for so long: from when they have met and have a map on, young ones from when they have met.
+func settle(cl *gridtest.Cluster, c Cell) {
+	cl.T.Helper()
+	if c.Row == Young {
+		if err := cl.WaitMembers(cl.Ctx); err != nil {
+			cl.T.Fatalf("members: %v", err)
+		}
+	}
+	time.Sleep(c.Settle)
 }
 
 // load reads a grid of configs/grids, or draws it.

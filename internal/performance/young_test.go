@@ -2,9 +2,11 @@ package main
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/grid/gridtest"
 )
 
@@ -29,5 +31,32 @@ func measureSeries(t *testing.T, r *Reading, grid string, pause time.Duration) {
 		r.Bound = boundOf(cl, job)
 		r.check("the first / bound", r.Makespans[0]/r.Bound, 0)
 		r.check("the others / bound", median(r.Makespans[1:])/r.Bound, 0)
+	})
+}
+
+// TestYoungAge: agents are as old at their first call as their row says, from the moment on when all of them see all others.
+func TestYoungAge(t *testing.T) {
+	c := Cell{Row: Young, Collective: plan.Allgather, Size: 8, Seed: 1, Settle: 2 * time.Second, Runs: 1} // less than the map takes
+	gridtest.Run(t, configOf(c, load(t, heldGrid)), func(cl *gridtest.Cluster) {
+		for _, h := range cl.Hosts {
+			if h.Agent.Alive() == len(cl.Hosts) {
+				cl.T.Fatalf("%s sees all others before anybody looks", h.Name)
+			}
+		}
+		var met time.Time
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := cl.WaitMembers(cl.Ctx); err != nil {
+				cl.T.Error(err)
+			}
+			met = time.Now()
+		})
+		settle(cl, c)
+		called := time.Now()
+		wg.Wait()
+		if age := called.Sub(met); age != c.Settle {
+			cl.T.Errorf("agents are %v old at their first call, want %v", age, c.Settle)
+		}
+		cl.MustRun(jobOf(cl, c, "")) // it goes well all the same
 	})
 }
