@@ -58,6 +58,8 @@ var titles = map[Row]string{
 
 // about says under the title of a row what its numbers are, where that is not what the top of the page says of all.
 var about = map[Row]string{
+	Switches: "A host's own port holds 8,000 bytes, about what the driver of a network card holds; rows of networks whose names end in `" + deepHosts +
+		"` are of the 128 KiB that a socket of Linux has room for, behind which acknowledgements wait for data (`TestHostQueue` of `internal/treetest`). They are only shown, and judged by nothing.",
 	Pair:  shares + " Seconds 3 to 10 of the exchange count, and no more than the packets of that time could bring: what waits at second 3 for one that is lost is not theirs.",
 	Lanes: shares + " Handshakes of all lanes but the first count, and so does the last byte's way.",
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
@@ -90,6 +92,12 @@ var cellsOf = map[Row]func() []Cell{
 					}
 					cells = append(cells, Cell{Collective: plan.Alltoall, Network: network + rate, Size: n, Runs: runs, Limit: limit})
 				}
+			}
+		}
+		for _, c := range slices.Clone(cells) { // some beside, of hosts that hold more
+			if c.Size == 64*kib && (c.Network == oneSwitch || strings.HasPrefix(c.Network, star)) {
+				c.Network, c.Limit = c.Network+deepHosts, 0
+				cells = append(cells, c)
 			}
 		}
 		return cells
