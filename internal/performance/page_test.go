@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,23 @@ func TestAbout(t *testing.T) {
 	for row := range about {
 		if titles[row] == "" {
 			t.Errorf("no row %q", row)
+		}
+	}
+}
+
+// TestDoc: the files that the package's doc names are there.
+func TestDoc(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`[a-z_]+\.go\b`).FindAllString(string(doc), -1)
+	if len(names) == 0 {
+		t.Error("the doc names no file")
+	}
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
 		}
 	}
 }
