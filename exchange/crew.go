@@ -46,7 +46,7 @@ func (x *run) lanesTo(p *peer) int {
 	switch {
 	case p.pacer != nil:
 	case x.part.Collective == plan.Allgather:
-		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.part.like(x.eng.cfg.Site, p.name, false, x.givers(), x.givers()))
+		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.part.like(x.eng.cfg.Site, p.name, false, x.mates(), x.mates()))
 	default:
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}
@@ -82,24 +82,6 @@ const (
 	fewPairs  = 8
 	morePairs = 1.25
 )
-
-// givers is how many hosts of this host's site have bytes of an allgather, which is how many send to other sites: one in a broadcast.
-// Where none has any it is mates. It needs x.mu.
-func (x *run) givers() (n int) {
-	site := x.eng.cfg.Site
-	here := site(x.eng.cfg.Self)
-	last := -1 // blocks are in the order of their pieces, and then of their origins: only those of the first piece are counted
-	for _, b := range x.part.Blocks {
-		if b.Piece == 0 && b.Size > 0 && b.Origin != last && site(x.part.Hosts[b.Origin]) == here {
-			n++
-		}
-		last = b.Origin
-	}
-	if n == 0 {
-		return x.mates()
-	}
-	return n
-}
 
 // mates is how many hosts of the exchange are at this host's site, itself included.
 func (x *run) mates() int {

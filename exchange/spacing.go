@@ -130,11 +130,7 @@ func (x *run) spacingTo(p *peer) spacing {
 	}
 	site := x.eng.cfg.Site
 	own := x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
-	senders := x.mates()
-	if x.part.Collective == plan.Allgather {
-		senders = x.givers()
-	}
-	rate := float64(p.path.capacity()) * x.part.share(site, p.name, own, senders)
+	rate := float64(p.path.capacity()) * x.part.share(site, p.name, own, x.mates())
 	if own == 0 || !(rate > 0) {
 		return spacing{}
 	}
