@@ -18,7 +18,8 @@
 // Over each link about as many pairs of hosts send as it takes flows to fill it, and each host keeps to
 // its own few, with alike amounts for each: eight flows that go on lose nothing where 32 that begin together overflow the queue of the link.
 //
-// Where the hosts of a site have blocks of very different sizes, they send alike amounts to other sites all the same: who has more gives pieces to its mates.
+// Where the hosts of a site have blocks of very different sizes, they send alike amounts to other sites all the same: who has more gives pieces to its mates. They all begin together:
+// what leaves by the host that has sent least of its own goes first.
 //
 // Inside a site a piece runs around a ring from the host where it starts or enters, or from the mate that sends it on. Relayed pieces go first, so that
 // the last bytes of every link are ones that nobody waits to pass on. Over a link that takes several flows they leave a site by the host that has least to send there.

@@ -34,6 +34,7 @@ type scheduler struct {
 	entered []int64     // by host: bytes that it brings into its pool, and its own
 	met     []int       // [host*n+pool]: how many pairs with hosts of that pool end at the host
 	sends   []int64     // [host*n+pool]: bytes that a host sends there, of what starts in its pool in advance
+	gone    []int64     // [host*n+pool]: and of these what has gone
 	moves   []move
 }
 
@@ -58,7 +59,7 @@ func newScheduler(s *sites, net *plan.Network, w *widths, pools [][]int, strands
 	hosts := len(net.Pool)
 	d := &scheduler{sites: s, ends: w.ends, flows: w.flows, net: net, pools: pools, strands: strands,
 		free: make([]float64, s.n*s.n), waiting: make([][]int, s.n*s.n), ahead: make([]turn, s.n*s.n),
-		leaves: slices.Repeat([]float64{math.Inf(1)}, len(strands)), crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts), met: make([]int, hosts*s.n), sends: make([]int64, hosts*s.n),
+		leaves: slices.Repeat([]float64{math.Inf(1)}, len(strands)), crossed: make([]int64, hosts*hosts), entered: make([]int64, hosts), met: make([]int, hosts*s.n), sends: make([]int64, hosts*s.n), gone: make([]int64, hosts*s.n),
 	}
 	for i := range strands {
 		d.behind = append(d.behind, make([]float64, s.n))
@@ -137,13 +138,27 @@ func (d *scheduler) next(e int) (place int, start float64) {
 		at := max(d.free[e], d.first[s][from])
 		if place >= 0 {
 			b := d.waiting[e][place]
-			if cmp.Or(cmp.Compare(at, start), cmp.Compare(d.behind[b][to], d.behind[s][to]), cmp.Compare(d.strands[b].bytes, d.strands[s].bytes), d.strands[s].block.Piece-d.strands[b].block.Piece, s-b) >= 0 {
+			if cmp.Or(cmp.Compare(at, start), d.turns(s, b, e), cmp.Compare(d.behind[b][to], d.behind[s][to]), cmp.Compare(d.strands[b].bytes, d.strands[s].bytes), d.strands[s].block.Piece-d.strands[b].block.Piece, s-b) >= 0 {
 				continue
 			}
 		}
 		place, start = i, at
 	}
 	return place, start
+}
+
+// turns compares by how much of what they send over link e the hosts at which two strands leave have sent: hosts of a site send at the same time, each
+// at its part of the link. Strands that others have brought there are alike.
+func (d *scheduler) turns(a, b, e int) int {
+	from, to := e/d.n, e%d.n
+	if d.strands[a].tree.root != from || d.strands[b].tree.root != from {
+		return 0
+	}
+	part := func(s int) float64 {
+		at := d.exit[s][from]*d.n + to
+		return float64(d.gone[at]) / float64(max(d.sends[at], 1))
+	}
+	return cmp.Compare(part(a), part(b))
 }
 
 // take commits what waits at a place of link e.
@@ -164,6 +179,7 @@ func (d *scheduler) take(e, place int, start float64) {
 	d.crossed[pair] += d.strands[s].bytes
 	d.entered[dst] += d.strands[s].bytes
 	if from == d.strands[s].tree.root {
+		d.gone[src*d.n+to] += d.strands[s].bytes
 		d.leaves[s] = min(d.leaves[s], start)
 	}
 	d.moves = append(d.moves, move{src: src, dst: dst, strand: s, at: start})

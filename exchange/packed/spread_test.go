@@ -167,3 +167,36 @@ func pick(first bool, a, b int64) int64 {
 	}
 	return b
 }
+
+// TestHostsBeginTogether: where mates send for a host that alone has a block, each of them has its first piece for a link before another one sends its second there. One whose first pieces came
+// last, as they were a kilobyte smaller than all others, had its part of a link idle for 0.3 s of 2.5.
+func TestHostsBeginTogether(t *testing.T) {
+	for seed := range uint64(30) {
+		net, pools := randomGrid(rand.New(rand.NewPCG(seed, 15)), []int{8, 4, 8}, []float64{1, 0.5, 0.125})
+		sizes := make([]int64, 20)
+		sizes[0] = 5 << 20
+		p := verified(t, net, pools, sizes)
+		for to := 1; to < len(pools); to++ {
+			times, begun := make(map[int]int), 0
+			second := make(map[int]bool)
+			for i := range p.Transfers {
+				x := &p.Transfers[i]
+				if net.Pool[x.Src] != 0 || net.Pool[x.Dst] != to {
+					continue
+				}
+				if times[x.Src]++; times[x.Src] == 1 {
+					begun++
+					if len(second) > 0 {
+						t.Errorf("seed %d: host %d sends its first piece to pool %d after %v have sent two", seed, x.Src, to, second)
+					}
+				}
+				if times[x.Src] == 2 {
+					second[x.Src] = true
+				}
+			}
+			if begun == 0 {
+				t.Errorf("seed %d: nobody sends to pool %d", seed, to)
+			}
+		}
+	}
+}
