@@ -145,11 +145,13 @@ func (p *Prober) nextSuspect() (peer Peer, rest time.Duration, ok bool) {
 	return peer, rest, ok
 }
 
-// opinion measures a suspect.
+// opinion measures a suspect. Where it returns an error, [Prober.settle] or [Prober.refused] has said when to try again.
 func (p *Prober) opinion(ctx context.Context, peer Peer) error {
 	if peer.site() == p.cfg.Self.site() {
 		if !p.affords(urgent) {
-			return &BusyError{Retry: time.Second, Why: "budget of the host"}
+			err := &BusyError{Retry: time.Second, Why: "budget of the host"}
+			p.settle(peer.Name, func(s *peerState) *schedule { return &s.bandwidth }, 0, err) // or it would be the next suspect at once
+			return err
 		}
 		_, _, err := p.attempt(ctx, peer, urgent, func() bool { return p.affords(urgent) })
 		return err
