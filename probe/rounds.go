@@ -94,6 +94,10 @@ func (p *Prober) rttInterval() time.Duration {
 // of which fewest hosts are connected, so that something is known of every site soon;
 // among equals, the one that has waited longest. During an exchange (busy) only those
 // count of whom nothing is known: the others' pings would measure its queues.
+//
+// A host that cannot be reached holds a pinger for ten seconds and more and is due again as soon after, so those that
+// seem so come after all others, the one that has waited longest first, and hold one pinger at most. Of a site of which
+// one host seems so and none is connected, all do.
 func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 	now := time.Now()
 	connected := make(map[string]bool, len(peers))
@@ -107,9 +111,22 @@ func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rng.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
+	tried := func(q Peer) bool { // and not reached
+		s := p.peers[q.Name]
+		return s != nil && !s.ping.notBefore.IsZero() && (!connected[q.Name] || s.ping.failures > 0)
+	}
+	silent := make(map[string]bool) // sites
+	for _, q := range peers {
+		silent[q.site()] = silent[q.site()] || perSite[q.site()] == 0 && tried(q)
+	}
+	lost := func(q Peer) bool { return silent[q.site()] || tried(q) }
+	taken := slices.ContainsFunc(peers, func(q Peer) bool {
+		s := p.peers[q.Name]
+		return s != nil && s.ping.running && lost(q)
+	})
 	due := slices.DeleteFunc(peers, func(q Peer) bool {
 		s := p.peers[q.Name]
-		if s == nil {
+		if s == nil || taken && lost(q) {
 			return true
 		}
 		theirs := !connected[q.Name] && q.Name < p.cfg.Self.Name && now.Sub(s.since) < dialGrace
@@ -120,8 +137,16 @@ func (p *Prober) nextPing(peers []Peer, busy bool) (Peer, bool) {
 		return Peer{}, false
 	}
 	peer := slices.MinFunc(due, func(a, b Peer) int {
-		return cmp.Or(cmp.Compare(perSite[a.site()], perSite[b.site()]),
-			p.peers[a.Name].ping.notBefore.Compare(p.peers[b.Name].ping.notBefore))
+		waited := p.peers[a.Name].ping.notBefore.Compare(p.peers[b.Name].ping.notBefore)
+		switch la, lb := lost(a), lost(b); {
+		case la && lb:
+			return waited
+		case la:
+			return 1
+		case lb:
+			return -1
+		}
+		return cmp.Or(cmp.Compare(perSite[a.site()], perSite[b.site()]), waited)
 	})
 	p.peers[peer.Name].ping.running = true
 	return peer, true
