@@ -108,6 +108,7 @@ type peerState struct {
 	since     time.Time // when it was first seen
 	ping      schedule
 	bandwidth schedule
+	spare     schedule  // of first measurements outside the tournament
 	suspected time.Time // since when, zero if it is not
 	pinged    time.Time
 	longer    time.Time          // when the path last seemed to have become longer

@@ -34,6 +34,9 @@ const (
 	wayTurn = 13100 * time.Millisecond
 	// logpStart is the same for LogP.
 	logpStart = 2 * time.Minute
+	// newcomer is for how long after it was met long probes wait for a host that trains have not measured: one that exchanges
+	// data for long, or declines all, must not be what nothing more is learnt for.
+	newcomer = time.Minute
 	// longRest is how long a host rests after a long probe.
 	longRest = 5 * time.Second
 	// longRetry is the pause before a host asks again whose peer was taken.
@@ -224,11 +227,19 @@ func (p *Prober) young(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, s := range p.peers {
-		if p.around.partners[name] && s.read == 0 && now.Sub(s.since) < time.Minute {
+		if p.around.partners[name] && s.read == 0 && now.Sub(s.since) < newcomer {
 			return true
 		}
 	}
 	return false
+}
+
+// isNew reports whether a host was met within [newcomer].
+func (p *Prober) isNew(peer string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.peers[peer]
+	return s != nil && now.Sub(s.since) < newcomer
 }
 
 // longDue reports whether the schedule of a kind of long probe to a site has come.
@@ -287,7 +298,8 @@ func (p *Prober) wanted(l longProbe, now time.Time, unknown bool) bool {
 }
 
 // longTo returns the probe of a kind to a host of site: the preferred one if it is
-// connected, or else another. ok is false while trains have not measured them all.
+// connected, or else another. ok is false while trains have not measured them all, but for those that nobody could for a
+// minute ([newcomer]).
 func (p *Prober) longTo(k Kind, site, preferred string) (longProbe, bool) {
 	if k == KindCapacity { // who has measured what one flow gets looks for more itself, to the same host
 		p.mu.Lock()
@@ -297,9 +309,13 @@ func (p *Prober) longTo(k Kind, site, preferred string) (longProbe, bool) {
 		p.mu.Unlock()
 	}
 	var best longProbe
+	now := time.Now()
 	for _, c := range p.candidates(in(site)) {
 		if c.measured.IsZero() {
-			return longProbe{}, false
+			if p.isNew(c.Name, now) {
+				return longProbe{}, false
+			}
+			continue
 		}
 		if best.rate > 0 && c.Name != preferred {
 			continue

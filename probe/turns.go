@@ -26,6 +26,9 @@ const (
 	// first time outside it.
 	spareAfter = 15 * time.Second
 
+	// spareRest is for how long at most a host that declines is left alone outside the tournament.
+	spareRest = time.Minute
+
 	// opinions is how many trains a host sends in a row to a peer whose readings do not
 	// fit: two that agree are believed.
 	opinions = 3
@@ -172,9 +175,25 @@ func (p *Prober) turnSpare(ctx context.Context, round int64) {
 		} else {
 			_, _, err = p.attempt(ctx, peer, first, func() bool { return p.affords(urgent) })
 		}
+		p.declined(peer, err)
 		if err != nil && sleep(ctx, slotRetry) != nil {
 			return
 		}
+	}
+}
+
+// declined notes that a stranger refused for more than another probe's time, be it that it exchanges data: ever more seldom it is
+// asked again, but by the tournament.
+func (p *Prober) declined(peer Peer, err error) {
+	var busy *BusyError
+	if peer.site() != p.cfg.Self.site() && !errors.As(err, new(*peerBusyError)) || !errors.As(err, &busy) || busy.Retry < busyRetry {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.peers[peer.Name]; s != nil {
+		s.spare.failures++
+		s.spare.notBefore = time.Now().Add(min(busyRetry<<min(s.spare.failures, 16), spareRest))
 	}
 }
 
@@ -187,7 +206,7 @@ func (p *Prober) stranger(now time.Time) (peer Peer, ok bool) {
 	p.mu.Lock()
 	for _, q := range p.around.peers {
 		l, s := p.links[q.site()], p.peers[q.Name]
-		if s != nil && s.read == 0 && p.around.partners[q.Name] {
+		if s != nil && s.read == 0 && p.around.partners[q.Name] && !now.Before(s.spare.notBefore) {
 			unread[q.Name] = true
 		}
 		if l == nil || s == nil || now.Before(l.closed) || now.Sub(s.since) < spareAfter {
