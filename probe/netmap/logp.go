@@ -9,7 +9,8 @@ import (
 	"github.com/gridagent/gridagent/probe/logp"
 )
 
-// A modelRow is what a host measured of LogP towards the hosts of a site.
+// A modelRow is what a host measured of LogP towards the hosts of a site, "@" and the name of one without a label, which is a site
+// of its own to probers. In a file "" is the LAN of all hosts without labels.
 type modelRow struct {
 	host  int
 	site  string
@@ -36,17 +37,20 @@ func (r modelRow) compare(o modelRow) int {
 // LogP returns the model of messages from→to: what from measured towards to's site, else of those of
 // the other hosts of its site that have measured it the one in the middle, by its gap, of two the faster: one
 // host that is slow, or lies, does not speak for its site. A class of pairs, the LAN of a site or a pair of
-// sites, is measured by a few hosts and not for each pair.
+// sites, is measured by a few hosts and not for each pair. A host without a label is a site of its own, but where a file has models
+// of the LAN of all such hosts.
 func (s *Snapshot) LogP(from, to int) (logp.Model, bool) {
-	site := s.hosts[to].Site
+	target, site := s.hosts[to], s.hosts[from].Site
 	var like [logpWitnesses]int // models, by gap
 	n := 0
 	for k, r := range s.models {
+		alone := target.Site == "" && isAlone(r.site, target.Name)
 		switch {
-		case r.site != site:
+		case r.site != target.Site && !alone:
 		case r.host == from:
 			return r.model, true
-		case s.hosts[r.host].Site == s.hosts[from].Site && n < len(like):
+		case site == "" && r.site != "": // a host without a label shares its site with nobody
+		case s.hosts[r.host].Site == site && n < len(like):
 			i := n
 			for ; i > 0 && r.compare(s.models[like[i-1]]) < 0; i-- {
 				like[i] = like[i-1]
@@ -59,6 +63,11 @@ func (s *Snapshot) LogP(from, to int) (logp.Model, bool) {
 		return logp.Model{}, false
 	}
 	return s.models[like[(n-1)/2]].model, true
+}
+
+// isAlone reports whether site is what probers call a host without a label.
+func isAlone(site, host string) bool {
+	return len(site) == len(host)+1 && site[0] == '@' && site[1:] == host
 }
 
 // Gap returns g(size) for from→to: the gap of the estimate where it has one; else that of
