@@ -21,7 +21,7 @@ const (
 	leaseQueue   = 5 * time.Second
 	leaseWaiters = 64   // a link
 	leaseAsks    = 4    // of them of one host: a turn, a second opinion, a long probe, an operator's
-	leaseLinks   = 4096 // bounds the memory that requests for invented sites can take
+	leaseLinks   = 4096 // bounds the memory that requests can take, whatever sites come and go, see [keeper.forget]
 	// leaseFree is how much of each lease that was used is not held against its host's ration: a session
 	// of trains over the longest paths takes that. What remains are long probes, and hosts that hold a
 	// link for nothing.
@@ -263,6 +263,18 @@ func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.
 	e.account.add(now, bytes)
 	close(e.freed)
 	e.freed = make(chan struct{})
+}
+
+// forget drops the links to sites that have no member any more, or 4096 of them in the life of an agent would be all that it ever lends: a
+// host without a label is a site. What the last hour's probes have cost is kept, so a site that is away for a minute is no new one.
+func (k *keeper) forget(members map[string]bool, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for l, e := range k.links {
+		if !members[l.to] && !e.held && len(e.waiters) == 0 && e.account.total(now) == 0 {
+			delete(k.links, l)
+		}
+	}
 }
 
 // mostSent returns how many bytes the holder of a lease can have sent over a link of a rate. Who
