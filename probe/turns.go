@@ -121,6 +121,7 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 	}
 	site := p.siteOf(m.to)
 	waited := false
+	asked := make(map[string]bool) // suspects that were taken: what they say of when to try again, choose does not heed
 	for {
 		now := time.Now()
 		p.mu.Lock()
@@ -130,7 +131,7 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 		if r, _ := roundAt(now); r != round && !waited || shut || p.cfg.Busy() {
 			return
 		}
-		cs := p.candidates(in(site))
+		cs := p.candidates(func(q Peer) bool { return q.site() == site && !asked[q.Name] })
 		p.mu.Lock()
 		c, ok := choose(cs, m.to, now, p.cfg.Interval, p.rng)
 		p.mu.Unlock()
@@ -141,8 +142,10 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 		err := p.across(ctx, c.Peer, u)
 		var busy *BusyError
 		switch taken := errors.As(err, new(*peerBusyError)); {
-		case taken && !waited:
-			continue // another may be free
+		case taken && !waited: // another may be free
+			if c.suspect {
+				asked[c.Name] = true
+			}
 		case errors.As(err, &busy) && busy.Retry <= roundTime && !waited:
 			// The budget is all but there: on a link that has no turn in each round it would
 			// otherwise wait for seconds.
