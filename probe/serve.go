@@ -65,10 +65,11 @@ func (p *Prober) serveSession(ctx context.Context, s *lane.Stream, m message) er
 
 func (p *Prober) serveTrains(ctx context.Context, s *lane.Stream, m message) error {
 	busy := p.cfg.Busy
-	if m.Urgent && m.Count <= watchTrain && busy() && p.alarm(s.Peer.Name) {
-		busy = func() bool { return false } // this once
+	now := busy()
+	if now && m.Urgent && m.Count <= watchTrain && p.alarm(s.Peer.Name) {
+		now, busy = false, butOnce(busy)
 	}
-	if busy() || p.stopped() {
+	if now || p.stopped() {
 		return p.decline(s, busyRetry, "exchange")
 	}
 	select {
@@ -81,6 +82,18 @@ func (p *Prober) serveTrains(ctx context.Context, s *lane.Stream, m message) err
 	return p.catch.respond(ctx, s, m, busy, func(r reading) {
 		p.rec.received(s.Peer.Name, bandwidth(r.Rate), r.Spread)
 	})
+}
+
+// butOnce returns busy, but that the first answer is no: what is let in during an exchange is one train.
+func butOnce(busy func() bool) func() bool {
+	asked := false
+	return func() bool {
+		if !asked {
+			asked = true
+			return false
+		}
+		return busy()
+	}
 }
 
 // stopped reports whether Run has returned.

@@ -62,8 +62,8 @@ type sendFunc = func(trainID, int) (time.Duration, error)
 
 // initiate asks the host at the other end of s for trains until one is long enough,
 // and returns what it read. ask is the first question, with the length of the first train. more is
-// asked before each train after that. The result holds the bytes sent even where an error is
-// returned.
+// asked before each train after that. A second opinion that is let in during an exchange of the peer ends with one train, which is
+// all that it is let in for. The result holds the bytes sent even where an error is returned.
 func initiate(ctx context.Context, s control, ask message, send sendFunc, more func() bool) (result, error) {
 	s.SetDeadline(time.Now().Add(sessionTime))
 	stop := context.AfterFunc(ctx, s.Abort)
@@ -75,6 +75,10 @@ func initiate(ctx context.Context, s control, ask message, send sendFunc, more f
 			return res, err
 		}
 		m, err := readMessage(s, opGo)
+		if ask.Urgent && res.Trains > 0 && errors.As(err, new(*BusyError)) {
+			finish(s) // an error says that the peer has done so
+			return res, nil
+		}
 		if err != nil {
 			return res, err
 		}
