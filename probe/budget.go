@@ -203,17 +203,19 @@ const (
 // forgets by half minutes: the sum is never too small, and at most 30 s of it are too old.
 // The zero value is an account of nothing.
 type account struct {
-	sent [accountSpans]int64
-	last int64 // number of the newest span
-	sum  int64
+	sent  [accountSpans]int64
+	began time.Time // when span 0 did, a reading of the clock that nobody sets
+	last  int64     // number of the newest span
+	sum   int64
 }
 
-// roll forgets what is older than an hour. A clock that goes back forgets nothing.
+// roll forgets what is older than an hour. A clock that goes back forgets nothing; the one that is set, of which UnixNano
+// tells, does not count, or an hour that was too late once would be remembered until it comes.
 func (a *account) roll(now time.Time) {
-	n := now.UnixNano() / int64(accountSpan)
-	if a.last == 0 {
-		a.last = n
+	if a.began.IsZero() {
+		a.began = now
 	}
+	n := int64(now.Sub(a.began) / accountSpan)
 	for k := 0; a.last < n && k < accountSpans; k++ {
 		a.last++
 		i := a.last % int64(accountSpans)

@@ -72,7 +72,7 @@ func (b *loadBook) fallen(now time.Time) map[string]dip {
 	defer b.mu.Unlock()
 	dips := make(map[string]dip)
 	for site, a := range b.in {
-		if binAt(now)-a.head > loadBins {
+		if a.old(now) {
 			delete(b.in, site)
 		} else if d, ok := a.fallen(now); ok {
 			dips[site] = d
@@ -90,8 +90,8 @@ func (b *loadBook) more(site string, since, now time.Time) float64 {
 	if a == nil {
 		return 0
 	}
-	a.forward(binAt(now))
-	return a.most(binAt(since)+1-loadLate-loadParts, a.head+1-loadLate, loadUsual)
+	a.forward(now)
+	return a.most(a.binAt(since)+1-loadLate-loadParts, a.head+1-loadLate, loadUsual)
 }
 
 // paused reports whether what arrives from site is nothing to speak of beside what was said of it, in bytes a second of IP packets.
@@ -188,14 +188,14 @@ func (b *loadBook) verdict(site string, link known, now time.Time) (rate float64
 func (b *loadBook) pressed(site string, rate, line float64, now time.Time) (full float64, hosts int, begins bool) {
 	var sent [loadParts]float64
 	for o, p := range b.out {
-		if binAt(now)-p.head > loadBins {
+		if p.old(now) {
 			delete(b.out, o)
 			continue
 		}
 		if o.site != site || p.line < loadNarrow*line {
 			continue
 		}
-		p.forward(binAt(now))
+		p.forward(now)
 		some := false
 		for i := range sent {
 			rate := p.mean(p.head+1-loadLate-int64(i), 1)

@@ -41,7 +41,7 @@ func (b *loadBook) brought(now time.Time) map[string]float64 {
 	defer b.mu.Unlock()
 	rates := make(map[string]float64)
 	for site, a := range b.in {
-		a.forward(binAt(now))
+		a.forward(now)
 		end := a.head + 1 - loadLate
 		if rate := carried(a.twice(end-carriedBack, end, carriedBins)); rate > 0 {
 			rates[site] = rate

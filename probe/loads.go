@@ -81,14 +81,31 @@ type load struct {
 
 // arrivals are the bytes that arrive from a site, by time. The zero value has seen none.
 type arrivals struct {
-	bins [loadBins]float64
-	head int64 // number of the newest bin, since 1970
+	bins  [loadBins]float64
+	began time.Time // when bin 0 did, by the clock that nobody sets
+	head  int64     // number of the newest bin
+}
+
+// into returns how long after the beginning of bin 0 t is, which may be before it.
+func (a *arrivals) into(t time.Time) time.Duration {
+	if a.began.IsZero() {
+		a.began = t.Add(-time.Duration(t.UnixNano() % int64(loadBin)))
+	}
+	return t.Sub(a.began)
 }
 
 // binAt is the number of the bin that holds t.
-func binAt(t time.Time) int64 { return t.UnixNano() / int64(loadBin) }
+func (a *arrivals) binAt(t time.Time) int64 { return binOf(a.into(t)) }
 
-// slot is the place of bin n, which is below 0 where a clock stands before 1970.
+// binOf is the number of the bin that begins d after bin 0 or holds that.
+func binOf(d time.Duration) int64 {
+	if d < 0 {
+		return -1 - int64((-1-d)/loadBin)
+	}
+	return int64(d / loadBin)
+}
+
+// slot is the place of bin n, which may be below 0.
 func slot(n int64) int64 { return (n%loadBins + loadBins) % loadBins }
 
 // add spreads what arrived in span until now over the bins.
@@ -96,27 +113,29 @@ func (a *arrivals) add(bytes int64, span time.Duration, now time.Time) {
 	if span <= 0 || span > maxLoadSpan || bytes < 0 {
 		return
 	}
-	a.forward(binAt(now))
-	for begin := now.Add(-span); begin.Before(now); {
-		n := binAt(begin)
-		end := time.Unix(0, (n+1)*int64(loadBin))
-		if end.After(now) {
-			end = now
-		}
+	until := a.into(now)
+	a.forward(now)
+	for begin := until - span; begin < until; {
+		n := binOf(begin)
+		end := min(time.Duration(n+1)*loadBin, until)
 		if a.head-n < loadBins {
-			a.bins[slot(n)] += float64(bytes) * end.Sub(begin).Seconds() / span.Seconds()
+			a.bins[slot(n)] += float64(bytes) * (end - begin).Seconds() / span.Seconds()
 		}
 		begin = end
 	}
 }
 
-// forward empties the bins up to head.
-func (a *arrivals) forward(head int64) {
+// forward empties the bins up to the one of now.
+func (a *arrivals) forward(now time.Time) {
+	head := a.binAt(now)
 	for n := max(a.head+1, head-loadBins+1); n <= head; n++ {
 		a.bins[slot(n)] = 0
 	}
 	a.head = max(a.head, head)
 }
+
+// old reports whether nothing has been added for longer than the bins reach back.
+func (a *arrivals) old(now time.Time) bool { return a.binAt(now)-a.head > loadBins }
 
 // mean returns the rate over n bins that end before bin end.
 func (a *arrivals) mean(end int64, n int64) float64 {
@@ -137,7 +156,7 @@ type dip struct {
 // mean where it is steady. Lanes that have just lost many packets do not fill a link all the time; then it is
 // what arrives in the better half of the time, twice the same.
 func (a *arrivals) fallen(now time.Time) (d dip, ok bool) {
-	a.forward(binAt(now))
+	a.forward(now)
 	const packet = trainPayload + packetCost
 	end, n := a.head+1-loadLate, int64(1)
 	rate := a.mean(end, loadParts)
@@ -198,7 +217,7 @@ func (a *arrivals) usual(end int64, pause float64) (rate float64) {
 
 // paused reports whether less than pause arrives now.
 func (a *arrivals) paused(pause float64, now time.Time) bool {
-	a.forward(binAt(now))
+	a.forward(now)
 	return a.mean(a.head+1-loadLate, pauseBins) < pause
 }
 
