@@ -19,7 +19,7 @@ const (
 	disputeEnd = 2 * time.Minute
 )
 
-// received takes what a train from peer read here. What a sender says of its own links
+// received takes what the last train of a session from peer read here. What a sender says of its own links
 // cannot be checked by others, but by the receiver: where a peer goes on claiming far more than
 // what its trains show, or far less than a flow gets of that by all that others of its site say, this
 // host reports the pair, too, and says what it saw. Once the claims have fitted for a while it takes that back, and says
