@@ -179,7 +179,8 @@ func (b *budget) granted(now time.Time, t terms) bool {
 // the link's time: when it becomes slower they shrink with it, or a link that has
 // fallen would not be looked at for as long as it takes to repay what was little before. When it is faster again
 // they are what they were, or readings that differ by a per cent would forgive as much of a debt with each train.
-// Above the highest rate so far they stay: a link that was misread at first has spent no more for that.
+// Above the highest rate so far they stay: a link that was misread at first has spent no more for that. What was sent before
+// the first rate is known is no more than may be sent at once of a link of that rate.
 func (b *budget) spend(now time.Time, u use, bytes int64, rate netmap.BytesPerSec, t terms) {
 	b.leak(now, t)
 	if r := float64(rate); r > 0 {
@@ -187,6 +188,10 @@ func (b *budget) spend(now time.Time, u use, bytes int64, rate netmap.BytesPerSe
 			scale := min(r, b.top) / b.rate
 			for i := range b.spent {
 				b.spent[i] *= scale
+			}
+		} else {
+			for i := range b.spent {
+				b.spent[i] = min(b.spent[i], r*bootstrapTime.Seconds())
 			}
 		}
 		b.rate, b.top = r, max(b.top, r)

@@ -3,6 +3,7 @@ package probe
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -235,7 +236,7 @@ func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.
 	if host != "" && held > free {
 		e.rations.take(host, e.since.Add(free), now)
 	}
-	changed := rate > 0 && e.rate.said(host, float64(rate), now)
+	changed := rate > 0 && e.rate.said(host, max(float64(rate), 1), now)
 	if most := mostSent(e.rate.rate(), held); u == searching || u == glancing || u == together { // lanes may get many times what trains read, and the others' budget is not this one's
 		bytes = min(bytes, max(most, int64(k.terms.burst)))
 	} else {
@@ -247,14 +248,15 @@ func (k *keeper) release(l siteLink, q request, u use, bytes int64, rate netmap.
 	if e.alarm {
 		e.alarms.ended(now, bytes > 0, rate > 0, changed)
 	}
-	more := int64(0)
+	link, more := netmap.BytesPerSec(e.rate.rate()), int64(0)
+	charged := min(bytes, mostCharged(float64(link), held, u))
 	if u == watch {
 		// What goes beyond one train has found a change and asked for second opinions. Charged to
 		// watching it would leave a link that has just fallen unwatched for most of a minute.
-		more = max(bytes-q.cost, 0)
+		more = max(charged-q.cost, 0)
+		charged -= more
 	}
-	link := netmap.BytesPerSec(e.rate.rate())
-	t, charged := k.termsOf(e, q, now), bytes-more
+	t := k.termsOf(e, q, now)
 	if q.cost > firstCost {
 		charged = e.longCost(charged)
 	}
@@ -285,6 +287,20 @@ func mostSent(rate float64, held time.Duration) int64 {
 		return maxSessionBytes
 	}
 	return min(maxSessionBytes, 2*firstCost) + int64(2*rate*held.Seconds())
+}
+
+// mostCharged returns how many bytes the budget of a link of a rate is charged at most for a lease: what the link carries in twice the time, of a second at
+// least, and many lanes many times what trains read. More has shown that the rate is wrong, which may be the word of
+// one host where few read the link: a debt of 10 kB of a link that is said to carry 1 B/s would stay for weeks, and as so much of the link's time also when others read it.
+func mostCharged(rate float64, held time.Duration, u use) int64 {
+	if rate <= 0 {
+		return math.MaxInt64
+	}
+	most := 2 * rate * max(held, time.Second).Seconds()
+	if u == searching || u == glancing || u == together {
+		most *= maxLanes
+	}
+	return int64(most)
 }
 
 // costs returns what the links that were leased here have cost, by name.
