@@ -49,8 +49,9 @@ type result struct {
 	Trains    int
 	Enough    int  // packets of which the last train had been long enough to time, 0 if it was too short
 	Shaped    bool // a token bucket was seen
-	// Packets of trains of which most arrived, and how many of those were lost: what is lost
-	// of the others was refused by a full queue.
+	// Packets of trains of at least firstTrain of which most arrived, and how many of those were lost: what is lost
+	// of the others was refused by a full queue. Of 6 packets one is more than that, of 8 two: were shorter
+	// trains counted, those that lost none alone would say that the path loses less than it does, or nothing.
 	sent, lost int
 	// Limited says that the sender was no faster than what arrived: Bandwidth is a
 	// lower bound, and Spread at least a half.
@@ -117,7 +118,7 @@ func initiate(ctx context.Context, s control, ask message, send sendFunc, more f
 // take makes r, read from a train of count packets that took that long to send, the result.
 func (res *result) take(r reading, count int, took time.Duration) {
 	res.Shaped, res.Spread = r.Shaped, r.Spread
-	if lost := count - r.Received; lost <= count/8 {
+	if lost := count - r.Received; count >= firstTrain && lost <= count/8 {
 		res.sent += count
 		res.lost += lost
 	}

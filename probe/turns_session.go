@@ -48,12 +48,18 @@ func (p *Prober) pause(peer Peer) time.Duration {
 	return watchGap
 }
 
-// note remembers what the last train to peer read.
-func (p *Prober) note(peer Peer, res result) {
+// note remembers what the last train to peer read, and how many packets were enough for it. A second opinion between sites begins
+// with 6 on a slow link, which may lose none: the next train that watches the pair has no fewer than watchTrain for that.
+func (p *Prober) note(peer Peer, u use, res result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.peers[peer.Name]; s != nil {
-		s.read, s.length, s.suspected = res.Bandwidth, res.Enough, time.Time{}
+		s.read, s.suspected = res.Bandwidth, time.Time{}
+		if u != urgent || peer.site() == p.cfg.Self.site() {
+			s.length = res.Enough
+		} else if res.Enough > 0 {
+			s.length = max(res.Enough, watchTrain)
+		}
 	}
 	if l := p.links[peer.site()]; l != nil && peer.site() != p.cfg.Self.site() {
 		l.read = res.Bandwidth
@@ -103,7 +109,7 @@ func (p *Prober) session(ctx context.Context, peer Peer, u use) (res result, aga
 		return res, false, fmt.Errorf("trains: %w", err)
 	}
 	again = p.rec.trains(peer.Name, peer.site(), res)
-	p.note(peer, res)
+	p.note(peer, u, res)
 	p.cfg.Log.Debug("measured", "peer", peer.Name, "mbps", res.Bandwidth.Mbps(), "spread", res.Spread,
 		"trains", res.Trains, "bytes", res.Bytes, "shaped", res.Shaped, "limited", res.Limited)
 	return res, again, nil
