@@ -173,13 +173,20 @@ func (l *lineServer) carryOut(ctx context.Context, req *apiv1.LineRequest, paylo
 			if err != nil {
 				return err
 			}
-			// Where the client does not hear of it, it is gone.
-			_ = l.conn.Send(&apiv1.LineAnswer{Id: req.Id, Spool: a.spool, Sizes: a.sizes, Report: a.report}, a.data)
+			l.answer(&apiv1.LineAnswer{Id: req.Id, Spool: a.spool, Sizes: a.sizes, Report: a.report}, a.data)
 			return nil
 		})
 	}
 	if err != nil {
-		_ = l.conn.Send(&apiv1.LineAnswer{Id: req.Id, Error: lineError(err)}, nil)
+		l.answer(&apiv1.LineAnswer{Id: req.Id, Error: lineError(err)}, nil)
+	}
+}
+
+// answer sends a. Where that fails the client is gone, or a cannot be written, as texts that are not UTF-8; it would wait for ever for its answer, so the line ends.
+func (l *lineServer) answer(a *apiv1.LineAnswer, data []byte) {
+	if err := l.conn.Send(a, data); err != nil {
+		l.cancel(fmt.Errorf("answer: %w", err))
+		l.conn.Close()
 	}
 }
 
@@ -208,7 +215,7 @@ func lineError(err error) *apiv1.LineError {
 	if !errors.As(err, &ce) {
 		ce = connect.NewError(connect.CodeUnknown, err)
 	}
-	e := &apiv1.LineError{Code: uint32(ce.Code()), Message: ce.Message()}
+	e := &apiv1.LineError{Code: uint32(ce.Code()), Message: strings.ToValidUTF8(ce.Message(), "�")}
 	for _, d := range ce.Details() {
 		if v, valueErr := d.Value(); valueErr == nil {
 			e.Failure, _ = proto.Message(v).(*apiv1.Failure)

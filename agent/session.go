@@ -56,6 +56,9 @@ func (ss *session) takeInput(path string) (*spooledInput, error) {
 		return nil, fmt.Errorf("spool file %q was not made for this rank: ask Spool for one before each operation", path)
 	}
 	in := ss.inputs[i]
+	if err := in.check(); err != nil {
+		return nil, err
+	}
 	ss.inputs = slices.Delete(ss.inputs, i, i+1)
 	return in, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"sync/atomic"
 
@@ -44,6 +45,9 @@ func openSpool(dir string) (*spool, error) {
 	return s, nil
 }
 
+// ours are the names of payloads. A folder for them, as /dev/shm, may hold what is somebody else's.
+var ours = regexp.MustCompile(`^gridagent-[a-z]+-[0-9]+\.blk$`)
+
 // clear removes every payload. What a client has mapped stays readable to it.
 func (s *spool) clear() {
 	entries, err := os.ReadDir(s.dir)
@@ -51,7 +55,7 @@ func (s *spool) clear() {
 		return // what is left is removed at the next start
 	}
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".blk" {
+		if ours.MatchString(e.Name()) {
 			os.Remove(filepath.Join(s.dir, e.Name()))
 		}
 	}
@@ -67,7 +71,7 @@ func (s *spool) close() {
 // later cannot find the disk full, which in mapped memory would kill the agent.
 // With fill all of it is written, too.
 func (s *spool) create(kind string, size int64, fill bool) (*os.File, error) {
-	name := filepath.Join(s.dir, fmt.Sprintf("%s-%d.blk", kind, s.next.Add(1)))
+	name := filepath.Join(s.dir, fmt.Sprintf("gridagent-%s-%d.blk", kind, s.next.Add(1)))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
@@ -215,7 +219,29 @@ func (in *spooledInput) CopyTo(dst []byte) error {
 	return nil
 }
 
+// check refuses what is not as the client was told to leave it: another file in place of ours, whose bytes we would not have, or one
+// that has grown.
+func (in *spooledInput) check() error {
+	was, err := in.f.Stat()
+	if err != nil {
+		return err
+	}
+	switch is, err := os.Stat(in.f.Name()); {
+	case err != nil:
+		return err
+	case !os.SameFile(was, is):
+		return fmt.Errorf("spool file %s is another one than Spool made: write into that file, rather than put yours in its place", in.f.Name())
+	case is.Size() > in.size:
+		return fmt.Errorf("spool file %s has %d bytes, and Spool was asked for bytes: %d", in.f.Name(), is.Size(), in.size)
+	}
+	return nil
+}
+
+// remove closes the file, and removes it if it is still ours.
 func (in *spooledInput) remove() {
+	was, err := in.f.Stat()
+	if is, statErr := os.Stat(in.f.Name()); err == nil && statErr == nil && os.SameFile(was, is) {
+		os.Remove(in.f.Name())
+	}
 	in.f.Close()
-	os.Remove(in.f.Name())
 }

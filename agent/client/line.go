@@ -121,7 +121,10 @@ func (l *caller) call(ctx context.Context, req *apiv1.LineRequest, data []byte) 
 		return nil, ended(ctx)
 	}
 	req.Id = id
-	if err := l.conn.Send(req, data); err != nil {
+	if err := l.send(ctx, req, data); err != nil {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	var a answered
@@ -134,15 +137,43 @@ func (l *caller) call(ctx context.Context, req *apiv1.LineRequest, data []byte) 
 			return nil, connect.NewError(connect.CodeUnavailable, l.err)
 		}
 	case <-ctx.Done():
+		select {
+		case a = <-answer: // it is over: which of the two came first nobody knows
+			return answerOf(a)
+		default:
+		}
 		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
-		_ = l.conn.Send(&apiv1.LineRequest{Id: id, Call: &apiv1.LineRequest_Cancel{Cancel: &apiv1.LineCancel{Deadline: late}}}, nil)
+		_ = l.send(ctx, &apiv1.LineRequest{Id: id, Call: &apiv1.LineRequest_Cancel{Cancel: &apiv1.LineCancel{Deadline: late}}}, nil)
 		return nil, ended(ctx)
 	}
+	return answerOf(a)
+}
+
+// answerOf is what the agent says of an operation.
+func answerOf(a answered) (*response, error) {
 	m := a.msg
 	if e := m.Error; e != nil {
 		return nil, wireError(e)
 	}
 	return &response{a.data, m.Spool, m.Sizes, m.Report}, nil
+}
+
+// sendGrace is how long a frame may go on being written when the time of its operation is over.
+const sendGrace = time.Second
+
+// send writes a frame. An agent that does not read, as it is stopped, does not hold it for longer than ctx and sendGrace: the line is given up then, with all who wait
+// to write to it, for a part of a frame is of no use.
+func (l *caller) send(ctx context.Context, m *apiv1.LineRequest, data []byte) error {
+	sent := make(chan struct{})
+	defer close(sent)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-sent:
+		case <-time.After(sendGrace):
+			l.conn.Close()
+		}
+	})()
+	return l.conn.Send(m, data)
 }
 
 // ended is how a call ends with its context.

@@ -196,7 +196,7 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		// buffer: it has no say.
 	case e.err != nil:
 		if !c.gone[e.host] {
-			c.hostLost(e.host, "its agent cannot be reached ("+e.err.Error()+")")
+			c.hostLost(e.host, "its agent cannot be reached ("+bounded(e.err.Error())+")")
 		}
 	default:
 		c.message(ctx, e.host, e.m)

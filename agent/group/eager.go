@@ -32,7 +32,11 @@ func (m *member) eligible(ready *message) bool {
 	if t == nil || ready.Algorithm != "" || ready.Plan != "" || ready.Options != (Options{}) {
 		return false
 	}
-	return ready.Size+int64(len(ready.Rows)) <= m.share(ready.Collective, ready.Root == ready.Rank)
+	size := ready.Size + int64(len(ready.Rows))
+	if ready.Collective == plan.Alltoall && size > max(m.treeShare(), m.straightShare(plan.Alltoall)*int64(len(m.hosts))/int64(len(m.roster))) {
+		return false // ranks of a host have one packet for another host together; what others send may be more, as it was
+	}
+	return size <= m.share(ready.Collective, ready.Root == ready.Rank)
 }
 
 // share is how many bytes a rank, which may be the root, can contribute to a small operation.

@@ -272,7 +272,7 @@ func (m *member) lostCoordinator(err error) {
 	if m.ctx.Err() != nil {
 		return
 	}
-	m.fail(&Failure{Kind: RankLost, Rank: 0, Host: m.roster[0], Cause: "its agent cannot be reached (" + err.Error() + ")"})
+	m.fail(&Failure{Kind: RankLost, Rank: 0, Host: m.roster[0], Cause: "its agent cannot be reached (" + bounded(err.Error()) + ")"})
 }
 
 // fail ends the group at this host: running operations are cancelled with f.
