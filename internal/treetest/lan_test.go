@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +17,7 @@ import (
 
 var (
 	syncTable = flag.String("treetest.sync-table", "", "file that TestSyncTable puts its table into, between the marks of docs/switches.md")
-	syncRows  = flag.String("treetest.sync-rows", "", "regular expression; TestSyncTable measures the rows that begin so, and keeps the others")
+	syncRows  = flag.String("treetest.sync-rows", "", "regular expression; TestSyncTable measures the rows in whose first three cells it is found, and keeps the others")
 )
 
 // TestLAN holds the choices inside a LAN to the bound, and to losing nothing where the ports of switches hold 48
@@ -75,11 +74,10 @@ func TestSyncTable(t *testing.T) {
 			return shuffle.Synchronous(topo.Hosts(), s)
 		}},
 	}
-	head := "| switches | ports hold | block |"
+	rows := []string{"| switches | ports hold | block |", "|---|---:|---:|" + strings.Repeat("---:|", len(schemes))}
 	for _, s := range schemes {
-		head += " " + s.name + " |"
+		rows[0] += " " + s.name + " |"
 	}
-	rows := []string{head, "|---|---:|---:|" + strings.Repeat("---:|", len(schemes))}
 	only, err := regexp.Compile(*syncRows)
 	if err != nil {
 		t.Fatal(err)
@@ -88,47 +86,27 @@ func TestSyncTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type todo struct {
-		row   int
-		name  string
-		topo  *plan.Topology
-		size  int64
-		queue int
+	head, cells := len(rows), syncCells()
+	for _, c := range cells {
+		rows = append(rows, c.kept(string(old), len(schemes)))
 	}
-	var todos []todo
-	for _, network := range []struct{ file, name string }{
-		{"aapc-conf-a", "one, 24 hosts"}, {"aapc-conf-b", "four in a star, 32 hosts"}, {"aapc-conf-c", "four in a line, 32 hosts"},
-	} {
-		data, _ := configs.Topology(network.file)
-		topo, err := plan.ReadTopology(network.file, data)
+	for i, c := range cells {
+		if !only.MatchString(c.name()) {
+			continue
+		}
+		data, _ := configs.Topology(c.file)
+		topo, err := plan.ReadTopology(c.file, data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, size := range []int64{64 << 10, 16 << 10, 4 << 10, 1 << 10} {
-			for _, queue := range []int{48, 256} {
-				name := fmt.Sprintf("| %s | %d packets | %d KiB |", network.name, queue, size>>10)
-				row := ""
-				for line := range strings.Lines(string(old)) {
-					if strings.HasPrefix(line, name) {
-						row = strings.TrimSpace(line)
-					}
-				}
-				if only.MatchString(name) {
-					todos = append(todos, todo{len(rows), name, topo, size, queue})
-				}
-				rows = append(rows, row)
-			}
-		}
-	}
-	for _, d := range todos {
-		row := d.name
+		row := c.name()
 		for _, s := range schemes {
-			p, err := s.make(d.topo, plan.AlltoallSizes{Uniform: d.size})
+			p, err := s.make(topo, plan.AlltoallSizes{Uniform: c.size})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// A cluster for each: windows that have met losses are not another scheme's.
-			LAN{Topology: d.topo, PortQueue: d.queue}.Measure(t, 1, []*plan.Plan{p}, func(r Reading) {
+			LAN{Topology: topo, PortQueue: c.queue}.Measure(t, 1, []*plan.Plan{p}, func(r Reading) {
 				row += fmt.Sprintf(" %.2f", r.Ratio())
 				if r.Dropped > 0 {
 					row += fmt.Sprintf(" (%d lost)", r.Dropped)
@@ -136,10 +114,79 @@ func TestSyncTable(t *testing.T) {
 				row += " |"
 			})
 		}
-		rows[d.row] = row
-		measured := slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return row == "" })
-		if err := replaceTable(*syncTable, strings.Join(measured, "\n")+"\n"); err != nil { // row by row: all take minutes
+		rows[head+i] = row
+		if err := replaceTable(*syncTable, strings.Join(rows, "\n")+"\n"); err != nil { // row by row: all take minutes
 			t.Fatal(err)
+		}
+	}
+	for _, row := range rows[head:] {
+		if strings.Contains(row, unmeasured) {
+			t.Errorf("nobody has measured %s choose it with -treetest.sync-rows", row)
+		}
+	}
+}
+
+// A syncCell is one row of the table of docs/switches.md.
+type syncCell struct {
+	file, switches string
+	size           int64
+	queue          int
+}
+
+// syncCells are all rows of the table, in its order.
+func syncCells() []syncCell {
+	var all []syncCell
+	for _, network := range []struct{ file, name string }{
+		{"aapc-conf-a", "one, 24 hosts"}, {"aapc-conf-b", "four in a star, 32 hosts"}, {"aapc-conf-c", "four in a line, 32 hosts"},
+	} {
+		for _, size := range []int64{64 << 10, 16 << 10, 4 << 10, 1 << 10} {
+			for _, queue := range []int{48, 256} {
+				all = append(all, syncCell{network.file, network.name, size, queue})
+			}
+		}
+	}
+	return all
+}
+
+// name is how the row begins.
+func (c syncCell) name() string {
+	return fmt.Sprintf("| %s | %d packets | %d KiB |", c.switches, c.queue, c.size>>10)
+}
+
+// unmeasured is the cell of a number that nobody has measured.
+const unmeasured = " – |"
+
+// kept returns the row as it stands in old. One that old lacks has no numbers in its cells: a run that was cut short, or
+// measured some rows only, must not leave a table that looks whole.
+func (c syncCell) kept(old string, columns int) string {
+	for line := range strings.Lines(old) {
+		if strings.HasPrefix(line, c.name()) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return c.name() + strings.Repeat(unmeasured, columns)
+}
+
+func TestSyncRowsAreKept(t *testing.T) {
+	c := syncCell{switches: "one", size: 4 << 10, queue: 48}
+	old := "| one | 48 packets | 64 KiB | 1 | 2 |\n| one | 48 packets | 4 KiB | 3 | 4 |\n| one | 256 packets | 4 KiB | 5 | 6 |\n"
+	if got := c.kept(old, 2); got != "| one | 48 packets | 4 KiB | 3 | 4 |" {
+		t.Errorf("a row that was measured: %q", got)
+	}
+	if got := c.kept("", 2); got != "| one | 48 packets | 4 KiB | – | – |" {
+		t.Errorf("a row that was not measured: %q", got)
+	}
+}
+
+// TestSyncTableIsWhole: the table of docs/switches.md has every row, with its numbers.
+func TestSyncTableIsWhole(t *testing.T) {
+	text, err := os.ReadFile("../../docs/switches.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range syncCells() {
+		if row := c.kept(string(text), 1); strings.Contains(row, unmeasured) {
+			t.Errorf("docs/switches.md: nobody has measured %s", row)
 		}
 	}
 }
