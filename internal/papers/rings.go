@@ -1,7 +1,5 @@
 package main
 
-import ()
-
 // Faraj, Patarasuk & Yuan, §5. The sizes are those of the ranges in the text.
 var ringSizes = []int64{4 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10, 128 << 10}
 
