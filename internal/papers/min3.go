@@ -69,6 +69,12 @@ func firstWin(raw *Raw, s Source, arena, name string, others []string) (size int
 	return size, ok
 }
 
+// winsBetween judges a first win: it agrees from a size of least to most on, which a paper says, and
+// partly from another one.
+func winsBetween(size int64, ok bool, least, most int64) verdict {
+	return judge(ok && least <= size && size <= most, ok)
+}
+
 func others(names []string, own string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == own || n == "min3 shared links" })
 }

@@ -29,8 +29,7 @@ room for eight, or are one pipe of 4.75 Mbit/s for all.`,
 				continue
 			}
 			size, ok := firstWin(raw, c.source, c.arena, "min3", rest)
-			// From the sizes above 64 KiB on, but not from the least one.
-			p.add(c.source, judge(ok && size > sizesOf(raw, c.source, c.arena, "min3")[0] && size <= 256<<10, ok),
+			p.add(c.source, winsBetween(size, ok, 64<<10+1, 256<<10),
 				"Min3 is the fastest above 64 KB, and not below",
 				"%s: %s less time than the others on average (faster in %d of %d comparisons); %s", c.title, percent(mean), n, of, winsFrom(size, ok))
 		}

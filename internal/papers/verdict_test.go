@@ -1,0 +1,82 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Above 64 KB and not below is neither from 16 KiB on nor from the least size, and small is at most 16 KiB.
+func TestWinsBetween(t *testing.T) {
+	for _, tt := range []struct {
+		first        int64
+		ok           bool
+		above, small verdict // figure 10, figure 8
+	}{
+		{0, false, differs, differs},
+		{1 << 10, true, partly, agrees},
+		{16 << 10, true, partly, agrees},
+		{64 << 10, true, partly, partly},
+		{128 << 10, true, agrees, partly},
+		{256 << 10, true, agrees, partly},
+		{512 << 10, true, partly, partly},
+	} {
+		if got := winsBetween(tt.first, tt.ok, 64<<10+1, 256<<10); got != tt.above {
+			t.Errorf("first win at %d, %v, above 64 KB: %s, want %s", tt.first, tt.ok, got, tt.above)
+		}
+		if got := winsBetween(tt.first, tt.ok, 0, smallSize); got != tt.small {
+			t.Errorf("first win at %d, %v, at all but small sizes: %s, want %s", tt.first, tt.ok, got, tt.small)
+		}
+	}
+}
+
+// winsFromOn is what an experiment of grids could have measured: its Min3 wins from a size on, and is a little slower below.
+func winsFromOn(e *experiment, first int64) *Raw {
+	raw := invented(e, 0)
+	for i := range raw.Records {
+		switch r := &raw.Records[i]; {
+		case r.Algorithm != "min3":
+			*r = r.one(1)
+		case r.SizeBytes >= first:
+			*r = r.one(0.1)
+		default:
+			*r = r.one(1.1)
+		}
+	}
+	return raw
+}
+
+// verdicts are those of the findings that say what, each once.
+func verdicts(e *experiment, raw *Raw, says string) string {
+	seen := make(map[verdict]bool)
+	var all []string
+	for _, f := range e.page(raw).findings {
+		if strings.Contains(f.says, says) && !seen[f.verdict] {
+			seen[f.verdict] = true
+			all = append(all, string(f.verdict))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Where Min3 begins to win decides in the figures of grids.
+func TestWhereMin3Wins(t *testing.T) {
+	for _, tt := range []struct {
+		e     *experiment
+		says  string
+		first int64
+		want  string
+	}{
+		{&min3Fig10, "above 64 KB", 1 << 10, "partly"},
+		{&min3Fig10, "above 64 KB", 16 << 10, "partly"}, // it was taken for above
+		{&min3Fig10, "above 64 KB", 256 << 10, "agrees"},
+		{&min3Fig10, "above 64 KB", 512 << 10, "partly"},
+		{&min3Fig10, "above 64 KB", 1 << 30, "differs"},
+		{&min3Fig8, "all but small", 16 << 10, "agrees"},
+		{&min3Fig8, "all but small", 64 << 10, "partly"},
+		{&min3Fig8, "all but small", 1 << 30, "differs"},
+	} {
+		if got := verdicts(tt.e, winsFromOn(tt.e, tt.first), tt.says); got != tt.want {
+			t.Errorf("%s, wins from %s on: %s, want %s", tt.e.id, inBytes(tt.first), got, tt.want)
+		}
+	}
+}
