@@ -80,3 +80,40 @@ func TestWhereMin3Wins(t *testing.T) {
 		}
 	}
 }
+
+// A ring of shorter paths is faster than one of longer ones where that is more than a tie, wherever it is in the paper.
+func TestHops(t *testing.T) {
+	for _, tt := range []struct {
+		theirs, ours []float64
+		want         verdict
+	}{
+		{[]float64{1.06, 1.01, 1.22}, []float64{1.03, 1.001, 1.05}, agrees},
+		{[]float64{1.06, 1.01, 1.22}, []float64{1.004, 1.003, 1.001}, partly}, // the order alone
+		{[]float64{1.06, 1.01, 1.22}, []float64{1.03, 0.999, 1.05}, partly},
+		{[]float64{1.06, 1.01, 1.22}, []float64{1.03, 0.99, 0.99}, differs},
+		{[]float64{1.06, 1.01, 1.22}, []float64{1, 1, 1}, differs},
+	} {
+		var h hops
+		for i := range tt.theirs {
+			h.add(tt.theirs[i], tt.ours[i])
+		}
+		if got := h.verdict(); got != tt.want {
+			t.Errorf("%v here, %v in the paper: %s, want %s (%s)", tt.ours, tt.theirs, got, tt.want, h.String())
+		}
+	}
+}
+
+// Both claims of the table of hops are judged.
+func TestHopsAreTwoFindings(t *testing.T) {
+	raw := invented(&ringsTable1, 0)
+	for i := range raw.Records {
+		r := &raw.Records[i]
+		*r = r.one(map[string]float64{"allgather-d lr1": 1.005, "allgather-d lr2": 1, "allgather-d lr3": 1, "allgather-a lr1": 0.9}[r.Grid+" "+r.name()])
+	}
+	if got := verdicts(&ringsTable1, raw, "two hops"); got != "partly" {
+		t.Errorf("0.5 %% faster: %s, want partly", got)
+	}
+	if got := verdicts(&ringsTable1, raw, "one hop"); got != "agrees" {
+		t.Errorf("10 %% faster: %s, want agrees", got)
+	}
+}
