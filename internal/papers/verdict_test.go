@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -115,5 +116,34 @@ func TestHopsAreTwoFindings(t *testing.T) {
 	}
 	if got := verdicts(&ringsTable1, raw, "one hop"); got != "agrees" {
 		t.Errorf("10 %% faster: %s, want agrees", got)
+	}
+}
+
+// What costs a thousandth does not agree, and what is nearly all is above nine tenths.
+func TestCostsOfScheduling(t *testing.T) {
+	for _, tt := range []struct {
+		pools, schedule float64 // of the paper's total
+		cost, parts     string
+	}{
+		{0.01, 0.8, "agrees", "agrees"},
+		{0.01, 0.2, "partly", "agrees"},
+		{0.2, 0.8, "agrees", "partly"},
+		{0.5, 0.4, "agrees", "differs"},
+		{0.0001, 0.0009, "differs", "partly"},
+		{0, 20, "differs", "agrees"},
+	} {
+		raw := &Raw{}
+		for _, s := range table3 {
+			for variant, share := range map[string]float64{"pools": max(tt.pools, 1e-9), "schedule, half duplex": tt.schedule, "schedule, full duplex": tt.schedule} {
+				raw.Records = append(raw.Records, Record{Source: Timed, Algorithm: "min3", Variant: variant, Grid: s.arena}.one(s.total*1e-6*share))
+			}
+		}
+		name := fmt.Sprintf("pools %v and schedule %v of the paper's cost", tt.pools, tt.schedule)
+		if got := verdicts(&min3Table3, raw, "scheduling costs"); got != tt.cost {
+			t.Errorf("%s: the cost %s, want %s", name, got, tt.cost)
+		}
+		if got := verdicts(&min3Table3, raw, "nearly all"); got != tt.parts {
+			t.Errorf("%s: the parts %s, want %s", name, got, tt.parts)
+		}
 	}
 }
