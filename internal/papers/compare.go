@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -66,7 +67,6 @@ func (p *page) compare(raw *Raw, c comparison) {
 		c.label = inBytes
 	}
 	d := panel{title: title, x: axis{label: cmp.Or(c.x, "block size"), sizes: true}, y: c.metric.axis}
-	bounds := series{name: "bound", bound: true}
 	for _, name := range c.draw {
 		s := series{name: shown(name)}
 		for _, r := range raw.of(c.source, c.arena) {
@@ -74,9 +74,6 @@ func (p *page) compare(raw *Raw, c comparison) {
 				continue
 			}
 			s.xy = append(s.xy, point(float64(r.SizeBytes), c.metric.value(&r, r.Mean)))
-			if x := float64(r.SizeBytes); r.Bound > 0 && !slices.ContainsFunc(bounds.xy, xIs(x)) {
-				bounds.xy = append(bounds.xy, point(x, c.metric.value(&r, r.Bound)))
-			}
 		}
 		if s.xy != nil {
 			d.series = append(d.series, s)
@@ -85,15 +82,73 @@ func (p *page) compare(raw *Raw, c comparison) {
 	if d.series == nil {
 		return
 	}
-	if bounds.xy != nil {
-		d.series = append(d.series, bounds)
-	}
+	d.series = append(d.series, boundSeries(boundsOf(raw.of(c.source, c.arena), c.draw), c.metric)...)
 	p.panels = append(p.panels, d)
 	names := slices.Concat(c.draw, c.also)
 	p.tables = append(p.tables, timesTable(raw, title, c.source, c.arena, names, c.label))
 	if lost := lossTable(raw, title, c.arena, names, c.label); c.source == Emulated && len(lost.rows) > 0 {
 		p.tables = append(p.tables, lost)
 	}
+}
+
+// A bounds is one line of bounds: those of some names, which have the same at every size.
+type bounds struct {
+	title string
+	names []string
+	at    map[int64]Record // by size, one of the records that it is of
+}
+
+// boundsOf returns the bounds of names, one for all of them where they differ nowhere.
+func boundsOf(records []Record, names []string) []bounds {
+	var all []bounds
+	for _, name := range names {
+		at := make(map[int64]Record)
+		for _, r := range records {
+			if r.name() == name && r.Bound > 0 {
+				at[r.SizeBytes] = r
+			}
+		}
+		if len(at) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(all, func(b bounds) bool { return b.fits(at) })
+		if i < 0 {
+			i = len(all)
+			all = append(all, bounds{title: "bound", at: make(map[int64]Record)})
+		}
+		all[i].names = append(all[i].names, shown(name))
+		maps.Copy(all[i].at, at)
+	}
+	for i := range all {
+		if len(all) > 1 {
+			all[i].title = "bound of " + list(all[i].names)
+		}
+	}
+	return all
+}
+
+// fits reports whether b says nothing else than at.
+func (b *bounds) fits(at map[int64]Record) bool {
+	for size, r := range at {
+		if x, ok := b.at[size]; ok && math.Abs(x.Bound/r.Bound-1) > 1e-9 {
+			return false
+		}
+	}
+	return true
+}
+
+// boundSeries are the lines of bounds.
+func boundSeries(all []bounds, m metric) []series {
+	var out []series
+	for _, b := range all {
+		s := series{name: b.title, bound: true}
+		for _, size := range slices.Sorted(maps.Keys(b.at)) {
+			r := b.at[size]
+			s.xy = append(s.xy, point(float64(size), m.value(&r, r.Bound)))
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // lossTable has the packets that the emulated network dropped, a mean over the iterations. Names that lost
@@ -143,17 +198,10 @@ func timesTable(raw *Raw, title string, s Source, arena string, names []string, 
 	}
 	slices.Sort(sizes)
 	t := table{title: title, head: []string{"block"}}
-	bounds, ratio := []string{"bound"}, []string{"best of ours / best peer"}
-	compared, bounded := false, false
+	ratio := []string{"best of ours / best peer"}
+	compared := false
 	for _, n := range sizes {
 		t.head = append(t.head, label(n))
-		bound := "–"
-		for _, r := range records {
-			if r.SizeBytes == n && r.Bound > 0 {
-				bound, bounded = duration(r.Bound), true
-			}
-		}
-		bounds = append(bounds, bound)
 		cell := "–"
 		own, peer := bests(raw, s, arena, names, n)
 		if own.Mean > 0 && peer.Mean > 0 {
@@ -162,8 +210,16 @@ func timesTable(raw *Raw, title string, s Source, arena string, names []string, 
 		}
 		ratio = append(ratio, cell)
 	}
-	if bounded {
-		t.rows = append(t.rows, bounds)
+	for _, b := range boundsOf(records, names) {
+		row := []string{b.title}
+		for _, n := range sizes {
+			cell := "–"
+			if r, ok := b.at[n]; ok {
+				cell = duration(r.Bound)
+			}
+			row = append(row, cell)
+		}
+		t.rows = append(t.rows, row)
 	}
 	for _, name := range names {
 		row := []string{shown(name)}
@@ -232,22 +288,15 @@ func (p *page) lab(raw *Raw, arena string, collective plan.Collective) {
 			lines = append(lines, best[line])
 		}
 		best[line].least(point(float64(r.SizeBytes), r.Mean))
-		if r.Bound > 0 {
-			if best["bound"] == nil {
-				best["bound"] = &series{name: "bound", bound: true}
-			}
-			best["bound"].least(point(float64(r.SizeBytes), r.Bound))
-		}
 		rate = r.LinkRate
 	}
 	if names == nil {
 		return
 	}
-	for _, s := range append(lines, best["bound"]) {
-		if s != nil {
-			d.series = append(d.series, *s)
-		}
+	for _, s := range lines {
+		d.series = append(d.series, *s)
 	}
+	d.series = append(d.series, boundSeries(boundsOf(here.Records, names), seconds)...)
 	d.title = "lab, " + titleOf(arena)
 	if rate != "" {
 		d.title += ", links of " + rate

@@ -103,7 +103,7 @@ func sans(size vg.Length) font.Font {
 // looksOf gives every name of a series a look, in the order in which they appear.
 func looksOf(panels []panel) (looks map[string]look, names []string) {
 	looks = make(map[string]look)
-	i := 0
+	i, k := 0, 0
 	for _, bounds := range []bool{false, true} { // the bound is last in the legend
 		for _, p := range panels {
 			for _, s := range p.series {
@@ -112,7 +112,8 @@ func looksOf(panels []panel) (looks map[string]look, names []string) {
 				}
 				names = append(names, s.name)
 				if s.bound {
-					looks[s.name] = boundLook()
+					looks[s.name] = boundLook(k)
+					k++
 					continue
 				}
 				looks[s.name] = lookOf(i, s.step)
@@ -227,5 +228,3 @@ func drawKey(c draw.Canvas, l look, x, y vg.Length, name string) {
 }
 
 func point(x, y float64) plotter.XY { return plotter.XY{X: x, Y: y} }
-
-func xIs(x float64) func(plotter.XY) bool { return func(q plotter.XY) bool { return q.X == x } }

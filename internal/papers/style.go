@@ -44,4 +44,7 @@ func lookOf(i int, step bool) look {
 	return l
 }
 
-func boundLook() look { return look{line: draw.LineStyle{Color: boundColor, Width: 0.7}} }
+// boundLook returns the look of the i-th bound of a picture.
+func boundLook(i int) look {
+	return look{line: draw.LineStyle{Color: boundColor, Width: 0.7, Dashes: dashes[i%len(dashes)]}}
+}
