@@ -264,21 +264,42 @@ func bests(raw *Raw, s Source, arena string, names []string, size int64) (own, p
 	return own, peer
 }
 
-// lab adds what real processes took on the network of an experiment, if there is any of it: a line for
-// the fastest algorithm of each library, and a table of all.
+// lab adds what real processes took on the network of an experiment, if there is any of it: for each rate of its links a
+// line for the fastest algorithm of each library, and a table of all.
 func (p *page) lab(raw *Raw, arena string, collective plan.Collective) {
-	var names []string
-	rate := ""
-	here, best := new(Raw), make(map[string]*series)
-	d := panel{x: axis{label: "block size", sizes: true}, y: seconds.axis}
-	var lines []*series
+	var rates []string
+	at := make(map[string]*Raw) // by rate
 	for _, r := range raw.Records {
 		if r.Source != Lab || r.Collective != string(collective) || same(r.Grid) != same(arena) {
 			continue
 		}
-		r.Grid = arena
-		line := r.Tool + ", " + r.Congestion
-		r.Algorithm, r.Variant = r.Tool+" "+r.name()+", "+r.Congestion, ""
+		if at[r.LinkRate] == nil {
+			at[r.LinkRate] = new(Raw)
+			rates = append(rates, r.LinkRate)
+		}
+		at[r.LinkRate].Records = append(at[r.LinkRate].Records, r)
+	}
+	for _, rate := range rates {
+		title := "lab, " + titleOf(arena)
+		if rate != "" {
+			title += ", links of " + rate
+		}
+		p.labOf(at[rate].Records, arena, title)
+	}
+}
+
+// labOf adds records of real processes on one network.
+func (p *page) labOf(records []Record, arena, title string) {
+	var names []string
+	here, best := new(Raw), make(map[string]*series)
+	d := panel{title: title, x: axis{label: "block size", sizes: true}, y: seconds.axis}
+	var lines []*series
+	for _, r := range records {
+		line, options := r.Tool+", "+r.Congestion, r.Congestion
+		if r.Declared {
+			line, options = line+", tree declared", options+", tree declared"
+		}
+		r.Algorithm, r.Variant, r.Grid = r.Tool+" "+r.name()+", "+options, "", arena
 		here.Records = append(here.Records, r)
 		if !slices.Contains(names, r.name()) {
 			names = append(names, r.name())
@@ -288,21 +309,13 @@ func (p *page) lab(raw *Raw, arena string, collective plan.Collective) {
 			lines = append(lines, best[line])
 		}
 		best[line].least(point(float64(r.SizeBytes), r.Mean))
-		rate = r.LinkRate
-	}
-	if names == nil {
-		return
 	}
 	for _, s := range lines {
 		d.series = append(d.series, *s)
 	}
 	d.series = append(d.series, boundSeries(boundsOf(here.Records, names), seconds)...)
-	d.title = "lab, " + titleOf(arena)
-	if rate != "" {
-		d.title += ", links of " + rate
-	}
 	p.panels = append(p.panels, d)
-	t := timesTable(here, d.title, Lab, arena, names, inBytes)
+	t := timesTable(here, title, Lab, arena, names, inBytes)
 	t.note = "Real processes in network namespaces; a line of the picture is the fastest algorithm of a library at each size."
 	p.tables = append(p.tables, t)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +40,46 @@ func TestOneBound(t *testing.T) {
 	got := boundsOf(records, []string{"a", "b", "c"})
 	if len(got) != 2 || got[0].title != "bound of a and b" || got[1].title != "bound of c" || got[1].at[1].Bound != 3 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Real processes on links of different rates are apart, as are agents that were told the tree, and those whose blocks
+// differ in size are left out.
+func TestLabRecordsApart(t *testing.T) {
+	const file = `[
+{"tool":"mpich","collective":"allgather","algorithm":"ring","congestion":"bbr","grid":"allgather-f","link_rate":"5Mbps","size_bytes":1024,"mean_s":6,"bound_s":5,"verified":true},
+{"tool":"mpich","collective":"allgather","algorithm":"ring","congestion":"bbr","grid":"allgather-f","link_rate":"10Mbps","size_bytes":1024,"mean_s":3,"bound_s":2.5,"verified":true},
+{"tool":"gridagent","collective":"allgather","algorithm":"auto","congestion":"auto","grid":"allgather-f","link_rate":"10Mbps","size_bytes":1024,"mean_s":2.9,"bound_s":2.5,"verified":true},
+{"tool":"gridagent","collective":"allgather","algorithm":"auto","congestion":"auto","grid":"allgather-f","link_rate":"10Mbps","declared":true,"size_bytes":1024,"mean_s":2.6,"bound_s":2.5,"verified":true},
+{"tool":"gridagent","collective":"allgather","algorithm":"auto","congestion":"auto","grid":"allgather-f","link_rate":"10Mbps","shape":"first","size_bytes":1024,"mean_s":0.1,"bound_s":0.09,"verified":true}
+]`
+	path := filepath.Join(t.TempDir(), "peers.json")
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	records, err := readPeers(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ringsFig10.page(&Raw{Records: records})
+	holdBounds(t, &ringsFig10, &Raw{Records: records})
+	var got []string
+	for _, d := range p.panels {
+		for _, s := range d.series {
+			got = append(got, fmt.Sprint(d.title[strings.LastIndex(d.title, ",")+2:], ": ", s.name, s.xy))
+		}
+	}
+	want := []string{
+		"links of 5Mbps: mpich, bbr[{1024 6}]", "links of 5Mbps: bound[{1024 5}]",
+		"links of 10Mbps: mpich, bbr[{1024 3}]", "links of 10Mbps: gridagent, auto[{1024 2.9}]",
+		"links of 10Mbps: gridagent, auto, tree declared[{1024 2.6}]", "links of 10Mbps: bound[{1024 2.5}]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	tables := slices.DeleteFunc(p.tables, func(t table) bool { return !strings.HasPrefix(t.title, "lab") })
+	if len(tables) != 2 || len(tables[0].rows) != 2 || len(tables[1].rows) != 5 {
+		t.Errorf("tables %+v", tables)
 	}
 }
 

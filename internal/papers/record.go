@@ -35,8 +35,10 @@ type Record struct {
 	Congestion string `json:"congestion,omitempty"`
 	Grid       string `json:"grid"`                // name of a file in configs/grids, without ending
 	LinkRate   string `json:"link_rate,omitempty"` // in place of a switch tree's own
+	Declared   bool   `json:"declared,omitempty"`  // of agents: they were told the switch tree
 	Hosts      int    `json:"hosts"`
-	SizeBytes  int64  `json:"size_bytes"` // of every block
+	SizeBytes  int64  `json:"size_bytes"`      // of every block, or of the largest where there is a shape
+	Shape      string `json:"shape,omitempty"` // of lab: how blocks differ; those of the papers do not
 	Iterations int    `json:"iterations,omitempty"`
 
 	// Seconds of the slowest rank, over the iterations.
@@ -86,8 +88,8 @@ func (r Record) of(seconds []float64) Record {
 }
 
 // readPeers reads what scripts/peers -o json has written: JSON objects one behind the other, or lists of
-// them. It keeps the right times of collectives: runs that failed or brought wrong bytes are left out, and what is
-// said of single links. A file that is not there holds none.
+// them. It keeps the right times of collectives of equal blocks: runs that failed or brought wrong bytes are left out, those
+// whose blocks differ, and what is said of single links. A file that is not there holds none.
 func readPeers(path string) ([]Record, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +117,7 @@ func readPeers(path string) ([]Record, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		for _, r := range some {
-			if r.Collective != "" && r.Error == "" && r.Verified && r.Mean > 0 {
+			if r.Collective != "" && r.Shape == "" && r.Error == "" && r.Verified && r.Mean > 0 {
 				r.Source = Lab
 				all = append(all, r)
 			}
