@@ -14,7 +14,8 @@ type Record struct {
 	// Algorithm is the name by which it was forced; default: the library chose; auto: the agent did.
 	Algorithm string `json:"algorithm"`
 	// Variant is "generated" with the flags of gridagent plan for an MPI program that ran a routine
-	// of plan -o mpi-c; for auto it is what the agent chose.
+	// of plan -o mpi-c, and "plan" with them for agents that ran a plan made outside; behind that, for auto of
+	// gridagent, is what was chosen.
 	Variant    string      `json:"variant,omitempty"`
 	Congestion string      `json:"congestion,omitempty"` // of TCP; "auto" for gridagent, which chooses for each lane, and goes over QUIC too
 	Grid       string      `json:"grid"`                 // name of the file, without folder and ending

@@ -288,9 +288,7 @@ func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, nam
 	if err != nil {
 		return err
 	}
-	if ran := report.Sizes[0].Algorithm; ran != name {
-		variant = ran
-	}
+	variant = ranAs(variant, name, report.Sizes[0].Algorithm)
 	var seconds []float64
 	for _, it := range report.Sizes[0].Iterations {
 		seconds = append(seconds, it.Seconds)
@@ -302,4 +300,13 @@ func (s *session) benched(ctx context.Context, a *agents, c plan.Collective, nam
 	r.Agents = usage(idle, used, s.Iterations+s.Warmup)
 	r.Verified = true // wrong data are an error of the benchmark
 	return s.show(r)
+}
+
+// ranAs is the variant of a run by the algorithm called name that a rule chose: what ran comes behind what the
+// variant was. A plan made by auto is not the agents' own auto.
+func ranAs(variant, name, ran string) string {
+	if ran == name {
+		return variant
+	}
+	return strings.TrimSpace(variant + " " + ran)
 }
