@@ -37,7 +37,9 @@ func aapcSweep(number int, contenders []string, predicted, emulated []int64) swe
 const aapcAbout = `Aggregate throughput, |M|·(|M|−1)·msize over the completion time, as in the paper; the bound is the peak of its section 3. All
 contenders are run by our engine, on links of 100 Mbit/s. The topologies are our reading of the text, see
 configs/grids/README.md. The simulator shares links ideally, so that contention costs nothing in it but its share; the emulated
-network has queues that overflow.`
+network has queues that overflow. A machine sends one message after the other, as in the paper, in all schemes but *receiver
+partial (8)*: there it sends all messages of a block at once, since a plan has one kind of order before a message, and
+that one's is by the receiver. No figure of the paper shows that scheme, and *tuned* does not take it.`
 
 // schemesFigure is a figure that compares schemes on some topologies. It shows names; MPICH
 // and LAM/MPI stand in the tables.
@@ -60,10 +62,17 @@ func schemesFigure(id, figure, title, about string, topologies []int, names []st
 	return e
 }
 
+// unordered is the scheme of table 5 in which our machines do not send one message after the other, so that it is
+// not the paper's: see package phase.
+const unordered = "aapc receiver partial (8)"
+
 // tuned returns the fastest of the schemes at a size, as the paper's automatic tuning would take it.
 func tuned(raw *Raw, s Source, arena string, size int64) (Record, bool) {
 	var best Record
 	for _, name := range schemes() {
+		if name == unordered {
+			continue
+		}
 		if r, ok := raw.find(s, arena, name, size); ok && (best.Mean == 0 || r.Mean < best.Mean) {
 			best = r
 		}

@@ -64,7 +64,7 @@ func aapcSchemes() []contender {
 		{"barrier partial & sender (16)", phase.Options{Sync: phase.Barrier, Block: 16, Within: phase.Sender}},
 		{"barrier partial & receiver (4)", phase.Options{Sync: phase.Barrier, Block: 4, Within: phase.Receiver}},
 		{"barrier partial & none (4)", phase.Options{Sync: phase.Barrier, Block: 4, Within: phase.Order}},
-		{"receiver partial (8)", phase.Options{Sync: phase.Receiver, Block: 8}},
+		{"receiver partial (8)", phase.Options{Sync: phase.Receiver, Block: 8}}, // all of a block at once: cannot have Order
 		{"sender partial (2)", phase.Options{Sync: phase.Sender, Block: 2, Within: phase.Order}},
 		{"sender partial (8)", phase.Options{Sync: phase.Sender, Block: 8, Within: phase.Order}},
 		{"sender partial (16)", phase.Options{Sync: phase.Sender, Block: 16, Within: phase.Order}},
