@@ -30,7 +30,7 @@ type Block struct {
 	Piece int `json:"piece,omitempty"`
 }
 
-// ClaimOrder, of [Claim], is that a host sends one message after the other, in the order of the phases.
+// ClaimOrder is the kind of a [Claim] that a host sends one message after the other, in the order of the phases.
 const ClaimOrder = "order"
 
 // A Claim says which messages of different phases the After edges of a plan keep apart,
