@@ -82,7 +82,7 @@ type Membership struct {
 	list   *memberlist.Memberlist  // set by Run before it starts anything
 	leave  chan goodbye
 	joins  chan joinRequest
-	// joining lets one join happen at a time, so that errors of merges are not mixed
+	// joining lets one call of contact happen at a time, so that errors of merges are not mixed
 	// up. It is a channel because joins wait for the network: a mutex held meanwhile
 	// would stop the clock of a test bubble.
 	joining chan struct{}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
 const (
 	maxSeeds     = 64
-	rejoinFanout = 3 // members tried a round
+	rejoinFanout = 3 // members tried a round, and at once
 	joinEnough   = 3 // members that must answer a join
 	// settle is the pause after a round in which somebody answered. The first state
 	// exchange after a split makes both sides object to their own death; only the
@@ -96,8 +98,8 @@ func (m *Membership) targets() []string {
 	return out
 }
 
-// contact exchanges states with targets, in order, until enough have answered. It
-// returns how many did, and nil if any.
+// contact exchanges states with targets, rejoinFanout at once in their order, until enough have answered: one that is dead
+// keeps silent for 10 s, which the others are not to wait for. It returns how many did, and nil if any.
 func (m *Membership) contact(ctx context.Context, targets []string) (int, error) {
 	select {
 	case m.joining <- struct{}{}:
@@ -107,42 +109,58 @@ func (m *Membership) contact(ctx context.Context, targets []string) (int, error)
 	}
 	var failed []error
 	answered := 0
-	for _, target := range targets {
+	for some := range slices.Chunk(targets, rejoinFanout) {
 		if ctx.Err() != nil {
 			failed = append(failed, context.Cause(ctx))
 			break
 		}
-		m.delegate.takeMergeErr()
-		m.delegate.takeSelf()
-		n, err := m.list.Join([]string{target})
+		n, self, errs := m.contactAtOnce(some)
 		answered += n
 		if answered >= joinEnough {
 			break
 		}
-		self := m.delegate.takeSelf()
-		refused := m.delegate.takeMergeErr()
-		var claimed *NameTakenError
-		switch {
-		case errors.As(refused, &claimed):
-			self = claimed.By
-			err = refused
-		case refused != nil:
-			err = refused
-		}
-		if err != nil && self.IsValid() && self != m.cfg.Advertise {
+		if len(errs) > 0 && self.IsValid() && self != m.cfg.Advertise {
 			if taken := m.twin(ctx, self); taken != nil {
 				m.giveUp(taken)
 				return 0, taken
 			}
 		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("join %s: %w", target, err))
-		}
+		failed = append(failed, errs...)
 	}
 	if answered > 0 {
 		return answered, nil
 	}
 	return 0, errors.Join(failed...)
+}
+
+// contactAtOnce exchanges states with all targets at the same time, and returns when the last has answered or failed: how many answered,
+// where another host has this one's name, if that came out, and why the others did not answer. Whoever calls it holds m.joining.
+func (m *Membership) contactAtOnce(targets []string) (answered int, self netip.AddrPort, failed []error) {
+	m.delegate.takeMergeErr()
+	m.delegate.takeSelf()
+	results := make([]joinResult, len(targets))
+	var calls sync.WaitGroup
+	for i, target := range targets {
+		calls.Go(func() { results[i].answered, results[i].err = m.list.Join([]string{target}) })
+	}
+	calls.Wait()
+	self = m.delegate.takeSelf()
+	refused := m.delegate.takeMergeErr()
+	var claimed *NameTakenError
+	if errors.As(refused, &claimed) {
+		self = claimed.By
+	}
+	for i, r := range results {
+		answered += r.answered
+		if r.err == nil {
+			continue
+		}
+		if refused != nil && strings.Contains(r.err.Error(), refused.Error()) {
+			r.err = refused // of which memberlist tells the text only
+		}
+		failed = append(failed, fmt.Errorf("join %s: %w", targets[i], r.err))
+	}
+	return answered, self, failed
 }
 
 // jitter spreads d over [d/2, 3d/2), so that hosts that were cut off together do not
