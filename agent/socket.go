@@ -9,12 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gridagent/gridagent/agent/identity"
 )
 
 // maxSocketPath is what the kernel takes: sun_path has 108 bytes, the last one zero.
@@ -142,18 +143,11 @@ func peerUID(c *net.UnixConn) (int, error) {
 // lockDir makes sure that one agent at a time uses dir, for what use says. The lock
 // ends when the file is closed, or with the process.
 func lockDir(dir, use string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "agent.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+	f, err := identity.Lock(dir)
+	if errors.Is(err, identity.ErrLocked) {
+		return nil, fmt.Errorf("an agent is already running %s %s", use, dir)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("an agent is already running %s %s", use, dir)
-		}
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	return f, nil
+	return f, err
 }
 
 // socketBuffers returns the sizes that the kernel gave the UDP socket, in bytes, 0

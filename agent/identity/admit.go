@@ -23,9 +23,11 @@ func Admit(by *Identity, dir string, opts Options, now time.Time, random io.Read
 		return nil, err
 	}
 	s.ID = by.Settings.ID
-	if err := makeDir(dir); err != nil {
+	lock, err := makeDir(dir)
+	if err != nil {
 		return nil, err
 	}
+	defer unlock(lock)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
 		return nil, fmt.Errorf("make host key: %w", err)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // The files of a cluster directory.
@@ -19,6 +21,7 @@ const (
 	FileGossip    = "gossip.key"
 	FileTokens    = "tokens.json"
 	FilePeers     = "peers.json"
+	FileLock      = "agent.lock" // of whoever is at work there: see [Lock]
 )
 
 const (
@@ -91,48 +94,115 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// makeDir prepares dir for a new cluster. It refuses one that holds a cluster, or keys.
-func makeDir(dir string) error {
+// makeDir prepares dir for a new cluster, and takes it for the caller alone until [unlock]: of two at once each would write some
+// of the files. It refuses a dir that holds a cluster, or keys.
+func makeDir(dir string) (lock *os.File, err error) {
 	if dir == "" {
-		return errors.New("no directory given for the cluster's files")
+		return nil, errors.New("no directory given for the cluster's files")
 	}
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(dir, modeDir); err != nil {
-			return fmt.Errorf("directory for the cluster's files: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.MkdirAll(dir, modeDir)
+	case err == nil && has(entries, FileSettings):
+		return nil, existsError(dir)
+	case err == nil:
+		err = closeDir(dir, len(entries) == 0)
+	}
+	var mode *PermissionError
+	if errors.As(err, &mode) {
+		return nil, err
+	}
+	if err == nil {
+		lock, err = Lock(dir)
+	}
+	if errors.Is(err, ErrLocked) {
+		return nil, fmt.Errorf("directory %s: %w: another gridagent is at work there; wait until it has ended, or give another directory", dir, err)
+	}
+	if err == nil {
+		entries, err = os.ReadDir(dir) // what is there now stays so until unlock
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("directory for the cluster's files: %w", err)
+	case has(entries, FileSettings):
+		err = existsError(dir)
+	default:
+		for _, key := range []string{FileCAKey, FileHostKey} {
+			if has(entries, key) { // never overwritten: it may be the only copy
+				err = fmt.Errorf("directory %s holds %s but no %s, the remains of an interrupted command: remove it or give another directory",
+					dir, key, FileSettings)
+				break
+			}
 		}
-		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("directory for the cluster's files: %w", err)
-	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
-	}
-	if has(FileSettings) {
-		return fmt.Errorf("directory %s %w: to run its agent, use gridagent join --dir %s; to start anew, give another directory",
-			dir, ErrExists, dir)
-	}
-	for _, key := range []string{FileCAKey, FileHostKey} {
-		if has(key) { // never overwritten: it may be the only copy
-			return fmt.Errorf("directory %s holds %s but no %s, the remains of an interrupted command: remove it or give another directory",
-				dir, key, FileSettings)
+		if lock != nil {
+			unlock(lock)
 		}
+		return nil, err
 	}
+	return lock, nil
+}
+
+func has(entries []fs.DirEntry, name string) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
+}
+
+func existsError(dir string) error {
+	return fmt.Errorf("directory %s %w: to run its agent, use gridagent join --dir %s; to start anew, give another directory",
+		dir, ErrExists, dir)
+}
+
+// closeDir sees to it that other users cannot list dir.
+func closeDir(dir string, empty bool) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("directory for the cluster's files: %w", err)
+		return err
 	}
 	if info.Mode().Perm()&^modeDir == 0 {
 		return nil
 	}
-	if len(entries) > 0 { // it may be the home directory, or /tmp: its mode is not ours to change
+	if !empty { // it may be the home directory, or /tmp: its mode is not ours to change
 		return &PermissionError{Path: dir, Mode: info.Mode().Perm(), Want: modeDir}
 	}
-	if err := os.Chmod(dir, modeDir); err != nil {
-		return fmt.Errorf("directory for the cluster's files: %w", err)
+	return os.Chmod(dir, modeDir)
+}
+
+// ErrLocked means that another process, or another part of this one, has the lock of a directory.
+var ErrLocked = errors.New("it is locked")
+
+// Lock takes dir for the caller alone. The lock ends when the file is closed, or with the process.
+func Lock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, FileLock)
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, modeSecret)
+		if err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			f.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, ErrLocked
+			}
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		locked, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(locked, there) {
+			return f, nil
+		}
+		f.Close() // removed by unlock before it was locked here: another file is the lock now
 	}
-	return nil
+}
+
+// unlock ends a lock and leaves nothing of it, which only its holder may do.
+func unlock(lock *os.File) {
+	os.Remove(lock.Name())
+	lock.Close()
 }
 
 // readFile reads a file of the directory. A secret that others can read is refused.

@@ -18,6 +18,7 @@
 //	gossip.key    base64 keys of 32 bytes, one a line, the first one encrypts
 //	tokens.json   join tokens, their secrets hashed; only where the authority lives
 //	peers.json    remembered members; written by package membership
+//	agent.lock    locked by the agent that runs from it, and by who makes it
 //
 // Keys and tokens have mode 0600; files are written aside and renamed.
 //

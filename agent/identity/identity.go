@@ -62,9 +62,11 @@ func Init(dir string, opts Options, now time.Time, random io.Reader) (*Identity,
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDir(dir); err != nil {
+	lock, err := makeDir(dir)
+	if err != nil {
 		return nil, err
 	}
+	defer unlock(lock)
 	authority, err := NewAuthority(s.Cluster, now, random)
 	if err != nil {
 		return nil, err

@@ -64,9 +64,11 @@ func Request(ctx context.Context, conn net.PacketConn, seeds []net.Addr, token, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := makeDir(dir); err != nil {
+	lock, err := makeDir(dir)
+	if err != nil {
 		return nil, nil, err
 	}
+	defer unlock(lock)
 	if err := checkRoom(dir); err != nil {
 		return nil, nil, err
 	}
