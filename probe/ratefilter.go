@@ -82,6 +82,14 @@ func (f *rateFilter) value() (rate, spread float64) {
 // same link differ on a busy machine.
 const loneSpread = 0.10
 
+// bounds returns the least and the highest of the readings that count, 0 without any.
+func (f *rateFilter) bounds() (least, most float64) {
+	if len(f.rates) == 0 {
+		return 0, 0
+	}
+	return slices.Min(f.rates), slices.Max(f.rates)
+}
+
 // readings is how many readings the value stands on.
 func (f *rateFilter) readings() int { return len(f.rates) }
 

@@ -22,7 +22,9 @@ const (
 // received takes what the last train of a session from peer read here. What a sender says of its own links
 // cannot be checked by others, but by the receiver: where a peer goes on claiming far more than
 // what its trains show, or far less than a flow gets of that by all that others of its site say, this
-// host reports the pair, too, and says what it saw. Once the claims have fitted for a while it takes that back, and says
+// host reports the pair, too, and says what it saw. Where its trains differ, as between hosts that are slower than the link, a claim
+// may lie as far off as their spread, but no farther than one of the last few has shown: a peer whose trains make the receiver unsure hides no
+// more than that. Once the claims have fitted for a while it takes that back, and says
 // nothing of the pair any more.
 func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64) {
 	r.mu.Lock()
@@ -38,10 +40,13 @@ func (r *recorder) received(peer string, rate netmap.BytesPerSec, spread float64
 	var wrong, unsure bool
 	if ok && claim.Has(netmap.FieldBandwidth) {
 		b := float64(claim.Bandwidth)
-		if wrong = b > disputed*v; !wrong && disputedLow*b < v {
+		least, most := p.in.bounds()
+		if high := min(s, most/v-1); b > v {
+			wrong, s = b > disputed*v*(1+high), high
+		} else if low := min(s, v/least-1); disputedLow*b*(1+low) < v {
 			expected := r.expected(peer, claim, v)
-			v = min(v, expected)
-			wrong, unsure = disputedLow*b < v, expected == 0
+			v, s = min(v, expected), low
+			wrong, unsure = disputedLow*b*(1+low) < v, expected == 0
 		}
 	}
 	switch {

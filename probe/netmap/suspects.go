@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Two ends of a pair contradict each other if their rates differ by more than contraryRate,
+// Two ends of a pair contradict each other if their rates differ by more than contraryRate, and
+// more still where the receiver is unsure of its own,
 // or their latencies by as much and by more than contraryDelay. Both must have measured
 // within contraryAge, and neither may be outdated beside the other: a link that has
 // changed is seen by one end first. In large grids, where confirmations are rare, both
@@ -82,7 +83,8 @@ func contradicts(s, r Estimate, suspect bool, now time.Time, every time.Duration
 	}
 	if s.Has(FieldBandwidth) && r.Has(FieldBandwidth) {
 		compared = true
-		if apart(float64(s.Bandwidth), float64(r.Bandwidth)) {
+		// The receiver's doubt counts, and not the sender's: who lies would say that it is unsure.
+		if hi, lo := max(s.Bandwidth, r.Bandwidth), min(s.Bandwidth, r.Bandwidth); float64(hi) > contraryRate*(1+r.Spread)*float64(lo) {
 			return fmt.Sprintf("the sender says %.4g Mbit/s, the receiver %.4g", s.Bandwidth.Mbps(), r.Bandwidth.Mbps()), true
 		}
 	}
