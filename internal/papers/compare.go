@@ -166,7 +166,7 @@ func lossTable(raw *Raw, title, arena string, names []string, label func(int64) 
 		t.head = append(t.head, label(n))
 	}
 	for _, name := range names {
-		row, any := []string{shown(name)}, false
+		row, any, old := []string{shown(name)}, false, false
 		for _, n := range columns {
 			r, ok := raw.find(Emulated, arena, name, n)
 			cell := "–"
@@ -175,17 +175,29 @@ func lossTable(raw *Raw, title, arena string, names []string, label func(int64) 
 				for _, l := range r.Lost {
 					sum += l
 				}
-				any = any || sum > 0
+				any, old = any || sum > 0, old || r.old
 				cell = fmt.Sprint(sum / max(1, len(r.Lost)))
 			}
 			row = append(row, cell)
 		}
 		if any {
-			t.rows = append(t.rows, row)
+			t.add(row, old)
 		}
 	}
 	return t
 }
+
+// add adds a row, and says where it is of older plans.
+func (t *table) add(row []string, old bool) {
+	if old {
+		row[0] += oldMark
+		t.note = "†: measured with an older plan than the code makes now, or one that nobody knows, at some size at least."
+	}
+	t.rows = append(t.rows, row)
+}
+
+// oldMark marks rows that are of an older plan.
+const oldMark = " †"
 
 // timesTable has a row for each name and a column for each size: the mean time, and times the bound.
 func timesTable(raw *Raw, title string, s Source, arena string, names []string, label func(int64) string) table {
@@ -223,12 +235,12 @@ func timesTable(raw *Raw, title string, s Source, arena string, names []string, 
 	}
 	for _, name := range names {
 		row := []string{shown(name)}
-		any := false
+		any, old := false, false
 		for _, n := range sizes {
 			r, ok := raw.find(s, arena, name, n)
 			cell := "–"
 			if ok {
-				any = true
+				any, old = true, old || r.old
 				cell = duration(r.Mean)
 				if r.Bound > 0 {
 					cell += " " + times(r.ratio())
@@ -237,7 +249,7 @@ func timesTable(raw *Raw, title string, s Source, arena string, names []string, 
 			row = append(row, cell)
 		}
 		if any {
-			t.rows = append(t.rows, row)
+			t.add(row, old)
 		}
 	}
 	if compared {

@@ -92,6 +92,7 @@ func holdBounds(t *testing.T, e *experiment, raw *Raw) {
 			continue // no table of times by size
 		}
 		for _, row := range table.rows {
+			row[0] = strings.TrimSuffix(row[0], oldMark)
 			if strings.HasPrefix(row[0], "bound") || strings.HasPrefix(row[0], "best of ours") {
 				continue
 			}

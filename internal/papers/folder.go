@@ -106,6 +106,8 @@ func (f *folder) load(e *experiment) (*Raw, error) {
 // page makes the page of an experiment from its raw numbers.
 func (e *experiment) page(raw *Raw) *page {
 	p := new(page)
+	raw = raw.dated()
+	p.old = raw.outdatedText()
 	e.report(raw, p)
 	var seen []string
 	for _, s := range e.sweeps {
@@ -171,6 +173,9 @@ func (f *folder) index() error {
 		if len(p.findings) > 0 {
 			fmt.Fprintf(agreement, "### [%s](%s.md): %s\n\n", e.id, e.id, e.title)
 			writeFindings(agreement, p.findings)
+		}
+		if p.old != "" {
+			fmt.Fprintf(agreement, "%s\n\n", p.old)
 		}
 		if text := why[e.id]; text != "" {
 			fmt.Fprintf(agreement, "%s\n\n", strings.TrimSpace(text))

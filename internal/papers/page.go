@@ -12,6 +12,7 @@ type page struct {
 	columns  int // of panels in the picture; 0: 2
 	tables   []table
 	findings []finding
+	old      string // what was measured with an older plan; empty: nothing
 }
 
 // A table has a row of cells for each line; all rows are as long as its head.
@@ -72,6 +73,9 @@ func (p *page) markdown(e *experiment, raw *Raw) []byte {
 	b.WriteString("## How this was made\n\n")
 	fmt.Fprintf(&b, "- Command: `%s`\n- Date: %s, in %s of wall clock%s\n- Machine: %s\n- Raw numbers: [%s.json](%s.json)\n",
 		raw.Command, raw.Date, minutes(raw.Seconds), sharedNote(e), raw.Machine, e.id, e.id)
+	if p.old != "" {
+		fmt.Fprintf(&b, "- %s\n", p.old)
+	}
 	if raw.Quick {
 		b.WriteString("- This was a quick run: one size and two contenders each.\n")
 	}

@@ -40,6 +40,9 @@ func prepare(a *arena, c *contender, size int64) (*plan.Plan, Record, error) {
 		return nil, r, fmt.Errorf("%s on %s: %w", c.name(), a.name, err)
 	}
 	r.Verified = true
+	if r.Plan, err = digestOf(p); err != nil {
+		return nil, r, fmt.Errorf("%s on %s: %w", c.name(), a.name, err)
+	}
 	if r.Bound, err = a.bound(c.collective, size); err != nil {
 		return nil, r, fmt.Errorf("%s: %w", a.name, err)
 	}

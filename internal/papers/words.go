@@ -80,14 +80,11 @@ barrier is a round of notices and no MPI call, that can pay.`,
 hosts back in step, which with large messages is worth more on our engine than what they cost.`,
 
 	"aapc-fig9": `The simulator divides links ideally, so that exchanges without synchronisation lose nothing in it. In the emulation they
-lose packets, see the tables. The rows of *dummy*, here and in [aapc-fig7](aapc-fig7.md), were measured when what comes after a dummy still
-waited until the message before it had arrived; it waits until that has left, as in the paper. Those of *no-sync*, *sender partial* and
-*barrier partial & none*, on all pages of this paper, are of plans in which a host sends all messages of a block of phases at once; it
-sends one after the other now, as in the paper (` + "`--sync order`" + `), and they are to be measured again.`,
+lose packets, see the tables.`,
 }
 
 // aapcWhy is about the engine that runs all alltoalls here.
 const aapcWhy = `All contenders run on our engine, which serves all destinations of a host at once, over QUIC with a window for every pair. Posting
 everything at once is much less harmful there than with the TCP of the paper's time, and a synchronisation costs a latency
-of its own; in the simulator contention costs nothing but its share. Ports of switches hold 256 packets here; with 48, as many small switches have, everything at once loses packets and takes twice as long ([switches.md](../switches.md)). So the advantage of a schedule without
+of its own; in the simulator contention costs nothing but its share. So the advantage of a schedule without
 contention is smaller here than in the paper, and shows most where many flows share a cable and queues overflow.`
