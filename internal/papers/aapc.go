@@ -34,10 +34,10 @@ func aapcSweep(number int, contenders []string, predicted, emulated []int64) swe
 }
 
 // aapcAbout is what all pages of this paper have in common.
-const aapcAbout = `Aggregate throughput, |M|·(|M|−1)·msize over the completion time, as in the paper; the bound is the peak of its section 3. All
+var aapcAbout = `Aggregate throughput, |M|·(|M|−1)·msize over the completion time, as in the paper; the bound is the peak of its section 3. All
 contenders are run by our engine, on links of 100 Mbit/s. The topologies are our reading of the text, see
 configs/grids/README.md. The simulator shares links ideally, so that contention costs nothing in it but its share; the emulated
-network has queues that overflow. A machine sends one message after the other, as in the paper, in all schemes but *receiver
+network has queues that overflow. ` + portsText + ` A machine sends one message after the other, as in the paper, in all schemes but *receiver
 partial (8)*: there it sends all messages of a block at once, since a plan has one kind of order before a message, and
 that one's is by the receiver. No figure of the paper shows that scheme, and *tuned* does not take it.`
 

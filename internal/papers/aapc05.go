@@ -32,7 +32,7 @@ func aapc05(id, figure, arena string, theirs [][3]float64) experiment {
 		title: fmt.Sprintf("Alltoall on %s: scheduled, MPICH and LAM/MPI", titleOf(arena)),
 		about: `The scheduled exchange with synchronisations by the sender, as the paper's generated routine has them, against the
 algorithms of MPICH and LAM/MPI, all run by our engine, on links of 100 Mbit/s. *Paper* are the completion times that it prints;
-its machines are others: compare ratios. Topologies are our reading of the text, see configs/grids/README.md.`,
+its machines are others: compare ratios. Topologies are our reading of the text, see configs/grids/README.md. ` + portsText,
 		sweeps: []sweep{{arena: arena, collective: plan.Alltoall, contenders: aapc05Contenders, predicted: aapc05Sizes, emulated: aapc05Sizes}},
 		report: func(raw *Raw, p *page) {
 			printed := paperRecords(arena, theirs)

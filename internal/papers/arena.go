@@ -22,6 +22,8 @@ type arena struct {
 	topology *plan.Topology
 	grid     *gridfile.Grid
 
+	ports int // packets that each port of its switches holds in the emulation; 0 where it has no switch tree
+
 	problem planner.Problem // of its hosts, without collective and sizes
 	network *plan.Network   // what the simulator is told
 }
@@ -49,7 +51,7 @@ func onTree(name, title string, t *plan.Topology) (*arena, error) {
 			}
 		}
 	}
-	return &arena{name: name, title: title, topology: t, problem: *planner.OnTopology(t), network: net}, nil
+	return &arena{name: name, title: title, topology: t, ports: portPackets, problem: *planner.OnTopology(t), network: net}, nil
 }
 
 // onGrid returns the arena of sites and WAN links.

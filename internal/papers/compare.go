@@ -62,7 +62,7 @@ func (p *page) compare(raw *Raw, c comparison) {
 	if title == "" {
 		title = titleOf(c.arena)
 	}
-	title = fmt.Sprintf("%s, %s", c.source, title)
+	title = fmt.Sprintf("%s%s, %s", c.source, portsOf(raw.of(c.source, c.arena)), title)
 	if c.label == nil {
 		c.label = inBytes
 	}
@@ -89,6 +89,21 @@ func (p *page) compare(raw *Raw, c comparison) {
 	if lost := lossTable(raw, title, c.arena, names, c.label); c.source == Emulated && len(lost.rows) > 0 {
 		p.tables = append(p.tables, lost)
 	}
+}
+
+// portsOf says what the ports of switches held that records are of, "" where they differ or there is none.
+func portsOf(records []Record) string {
+	ports := 0
+	for i, r := range records {
+		if i > 0 && r.Ports != ports {
+			return ""
+		}
+		ports = r.Ports
+	}
+	if ports == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", ports of %d packets", ports)
 }
 
 // A bounds is one line of bounds: those of some names, which have the same at every size.
@@ -191,7 +206,7 @@ func lossTable(raw *Raw, title, arena string, names []string, label func(int64) 
 func (t *table) add(row []string, old bool) {
 	if old {
 		row[0] += oldMark
-		t.note = "†: measured with an older plan than the code makes now, or one that nobody knows, at some size at least."
+		t.note = "†: measured with an older plan or other ports than the code has now, or ones that nobody knows, at some size at least."
 	}
 	t.rows = append(t.rows, row)
 }

@@ -34,12 +34,17 @@ func (r *Record) hasPlan() bool {
 	return slices.Contains([]Source{Simulated, ModelHalf, ModelFull, Emulated}, r.Source)
 }
 
-// outdated reports whether r is of another plan than the code makes now, or of one that nobody knows.
+// outdated reports whether r is of another plan than the code makes now, or of one that nobody knows, or of switches
+// whose ports hold another number of packets.
 func (r *Record) outdated() bool {
 	if !r.hasPlan() {
 		return false
 	}
 	if r.Plan == "" {
+		return true
+	}
+	a, err := arenaOf(r.Grid)
+	if err != nil || r.Source == Emulated && r.Ports != a.ports {
 		return true
 	}
 	now, err := digestNow(digestKey{plan.Collective(r.Collective), r.Grid, r.name(), r.SizeBytes})
@@ -114,7 +119,7 @@ func (r *Raw) outdatedText() string {
 	case names == nil:
 		return ""
 	case all:
-		return "Measured with older plans than the code makes now, or with plans that nobody knows: everything."
+		return "Measured with older plans or other ports than the code has now, or with ones that nobody knows: everything."
 	}
-	return "Measured with an older plan than the code makes now, or one that nobody knows, at some size at least: " + list(names) + "."
+	return "Measured with an older plan or other ports than the code has now, or ones that nobody knows, at some size at least: " + list(names) + "."
 }

@@ -80,6 +80,9 @@ func TestOlderPlans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if r.Source == Emulated {
+			r.Ports = portPackets
+		}
 		if r.Plan = now; r.name() == "aapc dummy" && r.Source == Emulated {
 			r.Plan = "0123456789ab"
 		}
@@ -122,6 +125,15 @@ func TestOlderPlans(t *testing.T) {
 		}
 	}
 
+	for i := range raw.Records { // other switches
+		if r := &raw.Records[i]; r.Source == Emulated && r.name() == "lam" {
+			r.Ports = 256
+		}
+	}
+	rows, _ = marked(raw)
+	if got := strings.Join(rows, ", "); got != "simulated mpich, emulated dummy, emulated lam, simulated mpich, emulated dummy, emulated lam" {
+		t.Errorf("marked %s", got)
+	}
 	for i := range raw.Records {
 		raw.Records[i].Plan = ""
 	}

@@ -9,8 +9,9 @@
 //     sends them;
 //   - model: the paper's own cost model, [plan.SimulatePorts] or [shuffle.CostModel];
 //   - emulated: the real engines over real QUIC on the packets of internal/gridnet, in virtual
-//     time. That needs a synctest bubble and so a test binary: emulate.go builds this package's
-//     tests and runs TestEmulate with a list of jobs;
+//     time, on switches whose ports hold what those of small ones do. That needs a synctest
+//     bubble and so a test binary: emulate.go builds this package's tests and runs TestEmulate
+//     with a list of jobs;
 //   - lab: real processes, MPI libraries among them, which scripts/peers has written to
 //     peers.json in the folder of the results (scripts/peers -o json > docs/results/peers.json).
 //
@@ -19,7 +20,8 @@
 //
 // What is measured and how it is shown are kept apart: the measurements of an experiment are
 // its ID.json, and everything else in the folder is made from these files (--draw makes it
-// again). So no number in a page is typed.
+// again). So no number in a page is typed. A record has a digest of its plan: where the code makes
+// another one by now, or emulates other switches, the pages mark its row as old.
 //
 // Place in the flow: beside it, above the planner and the engine; scripts/bench papers runs
 // it.

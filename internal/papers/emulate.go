@@ -13,6 +13,21 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
+// What waits where, in the emulation of a switch tree.
+const (
+	// portPackets is what each port of a switch holds. Those of small switches, as the papers have them, hold 32 to 64.
+	portPackets = 48
+	// deepPortPackets is what they hold for the shuffles, whose packets have an order that plans do not keep.
+	deepPortPackets = 256
+	// hostQueue is how many bytes wait in a host's own port, 6 packets: about what the driver of a
+	// network card holds.
+	hostQueue = 8000
+)
+
+// portsText says on pages what waits where.
+var portsText = fmt.Sprintf(`In the emulation every port of a switch holds %d packets, which is what small switches hold, and drops what comes above that;
+a host's own port holds %d bytes. What deeper ports change is in [switches.md](../switches.md), whose table has both depths.`, portPackets, hostQueue)
+
 // A job is one contender to be emulated with blocks of one size.
 type job struct {
 	Arena      string          `json:"arena"`

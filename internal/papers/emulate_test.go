@@ -20,10 +20,6 @@ var (
 	recordsFile = flag.String("papers.records", "", "file that TestEmulate adds what it measured to, a line each")
 )
 
-// hostQueue is how many bytes wait in a host's own port, 6 packets: about what the driver of a
-// network card holds.
-const hostQueue = 8000
-
 // TestEmulate is no test but the emulation of the command papers, which needs a synctest bubble.
 // It runs the jobs of a file, one bubble for each contender on each network: connections that lost
 // packets begin the next exchange with small windows, which must not be another contender's.
@@ -94,7 +90,7 @@ func emulateGroup(t *testing.T, jobs []job, emit func(emulation)) {
 					e.Timeline = timeline(a, p, result)
 				}
 			}
-			r.Source = Emulated
+			r.Source, r.Ports = Emulated, a.ports
 			e.Record = r.of(seconds)
 			emit(e)
 		}
@@ -120,6 +116,12 @@ func emulatedNetwork(a *arena) (treetest.Config, error) {
 	if a.topology != nil {
 		cfg.Net, err = gridnet.FromTopology(a.topology, treeLatency)
 		cfg.Net.SendBuffer = hostQueue
+		for i := range cfg.Net.Sites {
+			cfg.Net.Sites[i].IngressQueue = a.ports
+		}
+		for i := range cfg.Net.Trunks {
+			cfg.Net.Trunks[i].Queue = a.ports
+		}
 		return cfg, err
 	}
 	if cfg.Net, err = gridnet.FromGrid(a.grid); err != nil {

@@ -19,6 +19,11 @@ var exchangeExperiments = []experiment{exchangeFig2, exchangeFig3}
 
 var shuffleContenders = []string{"sync-shuffle", "group-shuffle ω=5", "pairwise", "shift"}
 
+// deepPortsText says what waits where, and why it is more than elsewhere.
+var deepPortsText = fmt.Sprintf(`In the emulation every port of the switch holds %d packets, and a host's own port %d bytes. Small switches hold less, %d in the other
+papers' experiments here: the paper's shuffles order packets so that none waits for another, and side by side, as here, those of short messages
+overflow such ports. What that costs is in [switches.md](../switches.md), whose table has both depths.`, deepPortPackets, hostQueue, portPackets)
+
 // packets returns the bytes of messages of these numbers of packets.
 func packets(k ...int64) []int64 {
 	for i := range k {

@@ -13,7 +13,7 @@ var exchangeFig2 = experiment{
 	about: `What each of 16 hosts on one switch sends in a second, for messages of k packets of 1492 bytes, k from 4 to 768 as in
 the paper. The *model* is the paper's cost formulas (equations 2 to 5) with the parameters of its table 1 for the switch
 8275-326. *Simulated* and *emulated* are 16 hosts of 100 Mbit/s on one switch; a plan does not order packets, so the shuffles
-are what the engine makes of them: all messages of a round side by side.`,
+are what the engine makes of them: all messages of a round side by side. ` + deepPortsText,
 	sweeps: []sweep{{
 		arena: switchArena, collective: plan.Alltoall, contenders: shuffleContenders,
 		predicted: packets(4, 8, 16, 32, 64, 128, 256, 512, 768),

@@ -48,6 +48,7 @@ type Record struct {
 
 	Lost     []int   `json:"lost_packets,omitempty"` // in each iteration, where the network tells
 	Bound    float64 `json:"bound_s,omitempty"`      // the least time that any schedule could take; 0: not known
+	Ports    int     `json:"port_packets,omitempty"` // of emulated switch trees: what each port of a switch holds
 	Plan     string  `json:"plan_digest,omitempty"`  // see digestOf; of older records it is not known
 	Error    string  `json:"error,omitempty"`        // of lab: there is no time
 	Verified bool    `json:"verified"`               // every byte at every host was compared, or the plan was proved where nothing ran

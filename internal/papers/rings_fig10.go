@@ -9,7 +9,7 @@ var ringsFig10 = experiment{
 	id: "rings-fig10", paper: ringsPaper, where: "§5, figure 10",
 	title: "Allgather of 32 hosts on four switches, ranks in order and scattered",
 	about: `The same cables twice: in topology (e) ranks follow the switches, in (f) they are scattered, so that a ring in rank order
-crosses switches in every step. LR1 looks at the switches and does not care. Links of 100 Mbit/s; contenders as in figure 9.`,
+crosses switches in every step. LR1 looks at the switches and does not care. Links of 100 Mbit/s; contenders as in figure 9. ` + portsText,
 	sweeps: []sweep{ringSweep("allgather-e", ringContenders, ringSizes), ringSweep("allgather-f", ringContenders, ringSizes)},
 	report: func(raw *Raw, p *page) {
 		for _, a := range []string{"allgather-e", "allgather-f"} {

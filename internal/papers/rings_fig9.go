@@ -6,7 +6,7 @@ var ringsFig9 = experiment{
 	title: "Allgather of 16 hosts on one, two and four switches, by block size",
 	about: `LR1, the ring in depth-first order, against what the paper compares it with, all run by our engine: MPICH (recursive
 doubling up to where a host ends with 512 KiB, then a ring in rank order) and LAM/MPI (a gather and a binomial
-broadcast). Links of 100 Mbit/s. The topologies are our reading of the text, see configs/grids/README.md.`,
+broadcast). Links of 100 Mbit/s. The topologies are our reading of the text, see configs/grids/README.md. ` + portsText,
 	sweeps: []sweep{
 		ringSweep("allgather-a", ringContenders, ringSizes), ringSweep("allgather-b", ringContenders, ringSizes),
 		ringSweep("allgather-c", ringContenders, ringSizes), ringSweep("allgather-d", ringContenders, ringSizes),

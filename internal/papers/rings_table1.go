@@ -9,7 +9,7 @@ var ringsTable1 = experiment{
 	id: "rings-table1", paper: ringsPaper, where: "§5, table 1",
 	title: "Allgather of 16 hosts: what a ring with shorter paths saves",
 	about: `On topology (d) LR1's ring has a message over four switches and LR2's none over more than two; on topology (a) all
-paths are one switch long. Every switch stores a packet before it sends it on.`,
+paths are one switch long. Every switch stores a packet before it sends it on. ` + portsText,
 	sweeps: []sweep{
 		ringSweep("allgather-d", []string{"lr1", "lr2", "lr3"}, table1Sizes), ringSweep("allgather-a", []string{"lr1"}, table1Sizes),
 	},
@@ -90,8 +90,8 @@ func (h *hops) verdict() verdict {
 }
 
 func (h *hops) String() string {
-	return fmt.Sprintf("the longer one takes %s to %s its time: it is slower at %d of %d sizes, and by over %s at %d of the %d where it is that in the paper",
-		times(h.least), times(h.most), h.faster, h.sizes, percent(tie), h.clear, h.wanted)
+	return fmt.Sprintf("the longer one takes %s to %s times as long: it is slower at %d of %d sizes, and by over %s at %d of the %d where it is that in the paper",
+		digits(h.least, 4), digits(h.most, 4), h.faster, h.sizes, percent(tie), h.clear, h.wanted)
 }
 
 var table1Sizes = []int64{32 << 10, 48 << 10, 64 << 10, 96 << 10, 128 << 10}

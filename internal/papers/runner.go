@@ -27,7 +27,7 @@ type runner struct {
 // A task is one time to be measured.
 type task struct {
 	source     Source
-	arena      string // the first one of its switch tree
+	arena      string // the first of those that are the same: see twin
 	collective plan.Collective
 	contender  string
 	size       int64
@@ -91,6 +91,10 @@ func (s *sweep) tasks(quick bool) ([]task, error) {
 	if err != nil {
 		return nil, err
 	}
+	network, err := twin(a)
+	if err != nil {
+		return nil, err
+	}
 	predicted, emulated := s.predicted, s.emulated
 	who := s.contenders
 	if quick { // the smallest size, and two contenders: does all of it still work?
@@ -103,7 +107,7 @@ func (s *sweep) tasks(quick bool) ([]task, error) {
 				if source == Emulated && a.volume(size) > maxVolume {
 					continue
 				}
-				list = append(list, task{source, same(s.arena), s.collective, c, size, s.timeline})
+				list = append(list, task{source, network, s.collective, c, size, s.timeline})
 			}
 		}
 	}

@@ -30,7 +30,7 @@ var arenas = []arenaRow{
 	{"allgather-d", "topology (d), 16 hosts, 4 switches in a line", switchTree},
 	{"allgather-e", "topology (e), 32 hosts, ranks in order of switches", switchTree},
 	{"allgather-f", "topology (f), 32 hosts, ranks scattered over switches", switchTree},
-	{"complete-exchange-16", "one switch of 16 hosts", switchTree},
+	{"complete-exchange-16", "one switch of 16 hosts", deepSwitch},
 	{"paper-3site", "3 sites, each WAN link one pipe for all", sites},
 	{"paper-3site-held", "3 sites, WAN links hold each flow to its rate", sites},
 	{"paper-2site-europe", "2 European sites, each WAN link one pipe for all", sites},
@@ -52,6 +52,22 @@ func same(name string) string {
 	return name
 }
 
+// twin returns the name of the first arena on which all that is measured is the same as on a.
+func twin(a *arena) (string, error) {
+	for i := range arenas {
+		if name := arenas[i].name; same(name) == same(a.name) {
+			b, err := arenaOf(name)
+			if err != nil {
+				return "", err
+			}
+			if b.ports == a.ports {
+				return name, nil
+			}
+		}
+	}
+	return a.name, nil
+}
+
 func switchTree(r *arenaRow) (*arena, error) {
 	data, ok := configs.Topology(r.name)
 	if !ok {
@@ -62,6 +78,15 @@ func switchTree(r *arenaRow) (*arena, error) {
 		return nil, err
 	}
 	return onTree(r.name, r.title, t)
+}
+
+// deepSwitch is switchTree with ports that hold more.
+func deepSwitch(r *arenaRow) (*arena, error) {
+	a, err := switchTree(r)
+	if err == nil {
+		a.ports = deepPortPackets
+	}
+	return a, err
 }
 
 func sites(r *arenaRow) (*arena, error) {

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 const readmeHead = `# The papers' experiments
 
 <!-- Written by scripts/bench papers, which overwrites it. -->
@@ -67,24 +69,30 @@ difference from size to size either.`,
 
 	"aapc-fig8": `A notice by the sender goes out earlier, at once with its data; ours from the receiver waits for all data and costs a latency
 more, which small messages feel. With large messages a host that is ahead begins to send to one that still receives, and holds
-it up; few packets are lost by it, see the tables.`,
+it up; what is lost by that is in the tables.`,
 
-	"aapc-fig10": `Where no cable is shared the order of phases gains nothing on our engine, which divides a host's port evenly by itself. Where
-cables are shared, blocks of phases keep several messages under way at a time; how many are best changes with the size.`,
+	"aapc-fig10": `On one switch machines that send one message after the other, in the order of the phases, hardly meet: there is little left for
+a synchronisation to gain. Where cables are shared, the fewer phases a block has the fewer packets are lost, see the
+tables, but each synchronisation is waited for, and partial synchronisation does both, lose and wait.`,
 
-	"aapc-fig11": `With a barrier every few phases no more messages are under way than those phases have, which spares the queues; within the four
-phases a pair-wise synchronisation then keeps links free of contention at less cost than a barrier for each. On our engine, where a
-barrier is a round of notices and no MPI call, that can pay.`,
+	"aapc-fig11": `A barrier every four phases does not keep the messages of those four apart. With nothing in between they lose packets, see the
+tables, and whoever has lost some holds up all others at the next barrier. With small messages a synchronisation by the sender
+in between is quicker than a barrier for each phase. On our engine, where a barrier is a round of notices and no MPI call, one after each phase is cheap
+for large messages.`,
 
-	"aapc-fig13": `By the sender lets hosts drift apart: who is ahead sends to one that still receives, and holds it up further. Barriers bring all
-hosts back in step, which with large messages is worth more on our engine than what they cost.`,
+	"aapc-fig13": `By the sender a message is let go when the one before it has left its source, and meets in the queues what is still on its way;
+packets are lost by it, see the tables. After a barrier nothing is on its way. With large messages that is worth more on our engine than
+what a barrier costs, if there is one after each phase: between barriers that are further apart messages meet as before.`,
 
 	"aapc-fig9": `The simulator divides links ideally, so that exchanges without synchronisation lose nothing in it. In the emulation they
 lose packets, see the tables.`,
 }
 
-// aapcWhy is about the engine that runs all alltoalls here.
-const aapcWhy = `All contenders run on our engine, which serves all destinations of a host at once, over QUIC with a window for every pair. Posting
-everything at once is much less harmful there than with the TCP of the paper's time, and a synchronisation costs a latency
-of its own; in the simulator contention costs nothing but its share. So the advantage of a schedule without
-contention is smaller here than in the paper, and shows most where many flows share a cable and queues overflow.`
+// aapcWhy is about the engine that runs all alltoalls here, and the switches.
+var aapcWhy = fmt.Sprintf(`All contenders run on our engine, over QUIC with a window for every pair. In the simulator contention costs nothing but its share,
+so that a schedule without contention has nothing to gain there, and pays for its synchronisation. In the emulation the ports of
+switches overflow, with %d packets each as small switches have them, wherever several hosts send to one, or through one cable, at a time:
+so posting everything at once, and send-receives that are not kept in step, lose packets, as the paper finds. Ports that are deeper hide
+this on one switch, where all that is under way fits into them, and not where cables are shared: [switches.md](../switches.md) has
+both depths. A loss weighs the more the shorter an exchange is, so that a schedule can gain with small messages here, too; in the paper
+it gains with large ones.`, portPackets)
