@@ -118,7 +118,7 @@ func (f *verifyFlags) rules(p *plan.Plan) (plan.Rules, []plan.Property, error) {
 		if p.Phased() {
 			proved = append(proved, plan.ContentionFree)
 		}
-		if p.Phased() && p.Sync != nil && p.Sync.Kind != plan.SyncDummy && (p.Sync.Block == 0 || p.Sync.Strict || p.Sync.Kind == plan.SyncBarrier || p.Sync.Within != "") {
+		if p.Phased() && p.Sync != nil && p.Sync.Kind != plan.SyncDummy && (p.Sync.Block == 0 || p.Sync.Strict || p.Sync.Kind == plan.SyncBarrier) {
 			proved = append(proved, plan.Synchronised)
 		}
 	}
