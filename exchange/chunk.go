@@ -50,6 +50,40 @@ func ForecastChunk(size int64) int { return min(DefaultChunk(size), maxForecastC
 
 const maxForecastChunk = 16 << 10
 
+const (
+	simulatedChunks = 1 << 20 // take the simulator a second or two
+	chunksOfBlock   = 16      // fewer, and a pipeline is not seen
+)
+
+// SimulationChunk returns the chunk size, in bytes, for the simulation of p: chunk, doubled until the blocks on all their hops
+// make no more than simulatedChunks, or chunksOfBlock each.
+func SimulationChunk(p *plan.Plan, chunk int64) int64 {
+	var largest, blocks int64
+	for i := range p.Transfers {
+		blocks += int64(len(p.Transfers[i].Blocks))
+		for _, b := range p.Transfers[i].Blocks {
+			largest = max(largest, p.Size(b))
+		}
+	}
+	most := max(simulatedChunks, chunksOfBlock*blocks)
+	for chunk > 0 && chunk < largest && chunksBeyond(p, chunk, most) {
+		chunk *= 2
+	}
+	return chunk
+}
+
+// chunksBeyond reports whether p has more than most chunks.
+func chunksBeyond(p *plan.Plan, chunk, most int64) bool {
+	for i := range p.Transfers {
+		for _, b := range p.Transfers[i].Blocks {
+			if most -= max(1, (p.Size(b)-1)/chunk+1); most < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // A forwarding is what of a plan matters for its chunks: the blocks on their ways, in the order in which a
 // queue for each pair of hosts serves them.
 type forwarding struct {

@@ -129,19 +129,26 @@ func (a *app) schedule(c plan.Collective, name string, p *planner.Problem) (s *p
 			return nil, nil, err
 		}
 		defer a.busy.working("planning by " + name)()
-		s, err = planner.Schedule(alg, p, chunk)
+		made, err := alg.Make(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err = planner.Assess(alg, p, made, exchange.SimulationChunk(made, chunk))
 		return s, nil, err
 	}
 	done := func() {}
-	best, err := planner.Choose(p, chunk, func(alg planner.Algorithm) {
+	defer func() { done() }()
+	choice, err = planner.Select(p, chunk, planner.Advice{Report: func(alg planner.Algorithm) {
 		done()
 		done = a.busy.working("planning by " + alg.Name)
-	})
-	done()
+	}})
 	if err != nil {
 		return nil, nil, err
 	}
-	return best.Scheduled, best.Selection, nil
+	if s, err = planner.Assess(choice.Algorithm, p, choice.Plan, exchange.SimulationChunk(choice.Plan, chunk)); err != nil {
+		return nil, nil, err
+	}
+	return s, choice, nil
 }
 
 // printCandidates says what was expected of each algorithm.

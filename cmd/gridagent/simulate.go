@@ -35,6 +35,8 @@ type simulation struct {
 	WANBytes   map[string]int64 `json:"wan_bytes"` // by "FROM→TO", names of leaf pools
 	Scheduling float64          `json:"scheduling_s"`
 	Error      string           `json:"error,omitempty"` // why the algorithm does not apply; the rest is 0 then
+
+	failed bool // it applies, and its plan could not be simulated
 }
 
 func (a *app) simulateCollectiveCmd(c plan.Collective, example string) *cobra.Command {
@@ -62,7 +64,7 @@ bound does not hold there: links between pools have no capacity.`, c),
 	}
 	model := choiceFlag(cmd, "model", "", "what is simulated: shared links, or host ports", "flows", "ports")
 	chunk := byteSize(0)
-	cmd.Flags().Var(&chunk, "chunk", "unit in which blocks are forwarded; 0B means what agents compare plans with")
+	cmd.Flags().Var(&chunk, "chunk", "unit in which blocks are forwarded; 0B means what agents compare plans with, and larger ones for large blocks")
 	only := cmd.Flags().StringSlice("algorithms", nil, "only these, with commas between (default: all)")
 	out := addPictureFlags(cmd, false)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
@@ -88,9 +90,6 @@ bound does not hold there: links between pools have no capacity.`, c),
 			return f.explain(planner.ErrNoRates)
 		}
 		sim := simulator{problem: problem, names: problemPools(problem), chunk: int64(chunk)}
-		if sim.chunk == 0 {
-			sim.chunk = int64(exchange.ForecastChunk(problem.LargestBlock()))
-		}
 		if f.ports {
 			if sim.ports, err = min3.ParseDuplex(f.duplex.value); err != nil {
 				return err
@@ -116,8 +115,9 @@ bound does not hold there: links between pools have no capacity.`, c),
 			}
 			runs = append(runs, run)
 		}
-		if why == "" { // none applies: the first one's reason is the grid's
-			return f.explain(fmt.Errorf("%s: %s", runs[0].Algorithm, runs[0].Error))
+		if why == "" { // none applies: the first one's reason is the grid's, unless a plan was there
+			cause := runs[max(0, slices.IndexFunc(runs, func(r simulation) bool { return r.failed }))]
+			return f.explain(fmt.Errorf("%s: %s", cause.Algorithm, strings.TrimPrefix(cause.Error, cause.Algorithm+": ")))
 		}
 		if out.format.value == "svg" {
 			return a.printPicture(best, problem, out)
@@ -158,9 +158,17 @@ func chosen(c plan.Collective, names []string) ([]planner.Algorithm, error) {
 // A simulator runs algorithms on one problem.
 type simulator struct {
 	problem *planner.Problem
-	names   []string // of the leaf pools
-	chunk   int64
+	names   []string    // of the leaf pools
+	chunk   int64       // 0: for each plan what suits it
 	ports   plan.Duplex // not 0: the host-port model
+}
+
+// forecastChunk is the chunk of forecasts.
+func (m *simulator) forecastChunk() int64 {
+	if m.chunk != 0 {
+		return m.chunk
+	}
+	return int64(exchange.ForecastChunk(m.problem.LargestBlock()))
 }
 
 // run runs one algorithm; nil beside the row means that it does not apply.
@@ -170,7 +178,11 @@ func (m *simulator) run(alg planner.Algorithm) (simulation, *planner.Scheduled) 
 	spent := time.Since(begin)
 	var s *planner.Scheduled
 	if err == nil {
-		s, err = planner.Assess(alg, m.problem, made, m.chunk)
+		chunk := m.chunk
+		if chunk == 0 {
+			chunk = exchange.SimulationChunk(made, m.forecastChunk())
+		}
+		s, err = planner.Assess(alg, m.problem, made, chunk)
 	}
 	makespan := 0.0
 	switch {
@@ -190,11 +202,11 @@ func (m *simulator) run(alg planner.Algorithm) (simulation, *planner.Scheduled) 
 		}
 	}
 	if err != nil {
-		return simulation{Algorithm: alg.Name, Error: err.Error()}, nil
+		return simulation{Algorithm: alg.Name, Error: err.Error(), failed: made != nil}, nil
 	}
-	_, forecast, err := planner.Forecast(m.problem, made, m.chunk)
+	_, forecast, err := planner.Forecast(m.problem, made, m.forecastChunk())
 	if err != nil {
-		return simulation{Algorithm: alg.Name, Error: err.Error()}, nil
+		return simulation{Algorithm: alg.Name, Error: err.Error(), failed: true}, nil
 	}
 	run := simulation{
 		Algorithm: alg.Name, Seconds: makespan, Forecast: forecast, Transfers: len(made.Transfers),
@@ -242,7 +254,10 @@ func (a *app) printSimulations(runs []simulation, names []string, why string) er
 		fmt.Fprintln(a.out)
 	}
 	for _, r := range runs {
-		if r.Error != "" {
+		switch {
+		case r.failed:
+			fmt.Fprintf(a.out, "%s could not be simulated: %s\n", r.Algorithm, strings.TrimPrefix(r.Error, r.Algorithm+": "))
+		case r.Error != "":
 			fmt.Fprintf(a.out, "%s does not apply: %s\n", r.Algorithm, r.Error)
 		}
 	}
