@@ -3,7 +3,10 @@ package agent
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -31,10 +34,10 @@ func (a *Agent) Warnings() []string {
 
 const (
 	warnEvery = 10 * time.Second
-	maxWarned = 256 // sentences that are remembered, so as not to be logged again
+	maxWarned = 256 // warnings that are remembered, so as not to be logged again
 )
 
-// warn logs each warning once, when it is new, until ctx ends. Placement warnings are the pool
+// warn logs each warning once, when it is new, until ctx ends; that its counts, ages or rates are others does not make it new. Placement warnings are the pool
 // tree's own, which logs them.
 func (a *Agent) warn(ctx context.Context) {
 	warned := make(map[string]bool)
@@ -44,15 +47,64 @@ func (a *Agent) warn(ctx context.Context) {
 			return
 		case <-time.After(warnEvery):
 		}
-		now := a.Warnings()
+		now, names := a.Warnings(), a.knownNames()
 		for _, w := range now {
-			if !warned[w] && len(warned) < maxWarned && !slices.Contains(a.pools.current().tree.Warnings, w) {
+			if !warned[gist(w, names)] && len(warned) < maxWarned && !slices.Contains(a.pools.current().tree.Warnings, w) {
 				a.log.Warn("look at this", "warning", w)
 			}
 		}
 		clear(warned)
 		for _, w := range now[:min(len(now), maxWarned)] {
-			warned[w] = true
+			warned[gist(w, names)] = true
 		}
 	}
+}
+
+// knownNames returns the names of hosts and sites, which may be numbers.
+func (a *Agent) knownNames() map[string]bool {
+	names := map[string]bool{a.name: true}
+	for _, m := range a.members.Members() {
+		names[m.Name], names[m.Site] = true, true
+	}
+	return names
+}
+
+// gist returns warning w with # in place of each number, with its unit, and each time, but for those that are one of names.
+func gist(w string, names map[string]bool) string {
+	var b strings.Builder
+	for len(w) > 0 {
+		word := w
+		if i := strings.IndexAny(w, " ,:;()\"→⇄"); i == 0 {
+			_, size := utf8.DecodeRuneInString(w)
+			b.WriteString(w[:size])
+			w = w[size:]
+			continue
+		} else if i > 0 {
+			word = w[:i]
+		}
+		w = w[len(word):]
+		if !names[word] && isMeasure(strings.TrimRight(word, ".…")) {
+			word = "#"
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// isMeasure reports whether word is a number, with its unit perhaps, or a time.
+func isMeasure(word string) bool {
+	if !strings.ContainsAny(word, "0123456789") {
+		return false // NaN and Inf may be hosts
+	}
+	if _, err := time.ParseDuration(word); err == nil {
+		return true
+	}
+	for _, unit := range []string{"%", "KiB", "MiB", "GiB", "TiB", "B"} {
+		if number, ok := strings.CutSuffix(word, unit); ok {
+			word = number
+			break
+		}
+	}
+	_, err := strconv.ParseFloat(word, 64)
+	return err == nil
 }
