@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,13 +19,16 @@ import (
 	"github.com/gridagent/gridagent/agent/client"
 )
 
-// An unreachableError says that nobody listens on the agent's socket.
+// An unreachableError says that nobody listens on the agent's socket, or that this user may not speak to who does.
 type unreachableError struct {
 	socket string
 	err    error
 }
 
 func (e *unreachableError) Error() string {
+	if errors.Is(e.err, fs.ErrPermission) {
+		return fmt.Sprintf("no access to the agent on %s (%v): its socket is for the agent's own user and root: run this as that user", e.socket, e.err)
+	}
 	return fmt.Sprintf("no agent answers on %s (%v): start it with gridagent join --dir DIR, or name another with --dir or --socket", e.socket, e.err)
 }
 func (e *unreachableError) Unwrap() error { return e.err }
