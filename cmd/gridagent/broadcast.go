@@ -39,6 +39,9 @@ command ends with status 4 and the same message.`,
 		if err := f.checkRank(); err != nil {
 			return err
 		}
+		if err := checkNamed("FILE", file); err != nil {
+			return err
+		}
 		if *root < 0 || *root >= f.ranks {
 			return usagef("--root %d: want a rank from 0 to %d", *root, f.ranks-1)
 		}

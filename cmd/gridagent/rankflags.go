@@ -91,7 +91,20 @@ func (f *rankFlags) check() error {
 	if err := f.checkRank(); err != nil {
 		return err
 	}
+	for _, file := range []struct{ flag, path string }{{"--in", f.in}, {"--out", f.out}} {
+		if err := checkNamed(file.flag, file.path); err != nil {
+			return err
+		}
+	}
 	return checkFiles(f.in, f.out, f.force)
+}
+
+// checkNamed refuses a path that is empty, as of a variable that is not set.
+func checkNamed(flag, path string) error {
+	if path == "" {
+		return usagef("%s \"\": want the name of a file", flag)
+	}
+	return nil
 }
 
 // checkFiles refuses files that cannot be read or written; one that is empty is not looked at.
