@@ -137,7 +137,7 @@ func (f *alltoallFlags) checkOptions() error {
 // blocks returns the sizes of this rank's blocks, nil where all are equal.
 func (f *alltoallFlags) blocks() ([]int64, error) {
 	if f.sizeFile != "" {
-		data, err := os.ReadFile(f.sizeFile)
+		data, err := readFile(f.sizeFile, maxPlanBytes)
 		if err != nil {
 			return nil, fmt.Errorf("sizes: %w", err)
 		}

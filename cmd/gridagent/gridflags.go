@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +56,7 @@ func (g *gridFlags) tree(s *netmap.Snapshot) (*pools.Tree, error) {
 
 // loadTree reads a pool tree whose hosts are those of s.
 func loadTree(path string, s *netmap.Snapshot) (*pools.Tree, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, maxPlanBytes)
 	if err != nil {
 		return nil, fmt.Errorf("pool tree: %w", err)
 	}
@@ -91,7 +90,7 @@ func (f *sizeFlags) sizes(n int) ([]int64, error) {
 		}
 		return sizes, nil
 	}
-	data, err := os.ReadFile(f.file)
+	data, err := readFile(f.file, maxPlanBytes)
 	if err != nil {
 		return nil, fmt.Errorf("size file: %w", err)
 	}
@@ -103,7 +102,7 @@ func (f *sizeFlags) matrix(n int) (plan.AlltoallSizes, error) {
 	if f.file == "" {
 		return plan.AlltoallSizes{Uniform: int64(f.size)}, nil
 	}
-	data, err := os.ReadFile(f.file)
+	data, err := readFile(f.file, maxPlanBytes)
 	if err != nil {
 		return plan.AlltoallSizes{}, fmt.Errorf("size file: %w", err)
 	}

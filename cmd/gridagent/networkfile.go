@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -39,7 +38,7 @@ func readTopologyFile(path string) (name string, data []byte, err error) {
 // readNetwork prefers the file at path. Where there is none, a path without folder and ending
 // may be the name of what is built in; a folder of that name, of results say, hides nothing.
 func readNetwork(path, ending string, builtIn func(string) ([]byte, bool), names func() []string) (string, []byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, maxPlanBytes)
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR)
 	if !missing || path == "" || filepath.Base(path) != path || filepath.Ext(path) != "" {
 		return path, data, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,7 +130,7 @@ func (f *rankFlags) options() (client.Options, error) {
 	if f.plan == "" {
 		return opts, nil
 	}
-	data, err := os.ReadFile(f.plan)
+	data, err := readFile(f.plan, maxPlanBytes)
 	if err != nil {
 		return opts, fmt.Errorf("plan: %w", err)
 	}

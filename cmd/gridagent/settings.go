@@ -75,7 +75,7 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 	}
 	var inFile map[string]setValue
 	if file != "" {
-		data, err := os.ReadFile(file)
+		data, err := readFile(file, maxSettingsBytes)
 		if err != nil {
 			return fmt.Errorf("settings file: %w", err)
 		}

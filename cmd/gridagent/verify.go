@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +72,7 @@ func (a *app) readPlan(path string) (*plan.Plan, error) {
 		}
 		return plan.Read("standard input", data)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, maxPlanBytes)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
