@@ -178,6 +178,9 @@ func (s *service) carryOut(ctx context.Context, c *call, answer func(*group.Resu
 		if c.ranks == 0 {
 			return none
 		}
+		if n := len(c.Sizes); n > 0 && n != int(c.ranks) { // the others would be waited for in vain
+			return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("it gives %d sizes of blocks for %d ranks", n, c.ranks))
+		}
 		if ss, err = s.joinOnce(ctx, c, limit); err != nil {
 			return err
 		}

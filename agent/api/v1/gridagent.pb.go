@@ -2639,7 +2639,7 @@ type AllgatherRequest struct {
 	//	*AllgatherRequest_Data
 	//	*AllgatherRequest_Spool
 	Input          isAllgatherRequest_Input `protobuf_oneof:"input"`
-	Algorithm      string                   `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                   // as in gridagent plan; empty or auto: min3; every rank the same
+	Algorithm      string                   `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                   // as in gridagent plan; empty or auto: the agents choose (docs/api.md, Schedules); every rank the same
 	TimeoutSeconds float64                  `protobuf:"fixed64,7,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
 	// Return the result inline rather than as a file; refused over 16 MiB.
 	InlineResult bool `protobuf:"varint,8,opt,name=inline_result,json=inlineResult,proto3" json:"inline_result,omitempty"`
@@ -2945,7 +2945,7 @@ type AlltoallRequest struct {
 	// Bytes of the block for each rank, in rank order. Empty: the input is cut into as many
 	// equal blocks as there are ranks; all ranks that do so have inputs of one size.
 	Sizes          []uint64         `protobuf:"varint,6,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
-	Algorithm      string           `protobuf:"bytes,7,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                    // as in gridagent plan; empty or auto: what the simulator finds fastest; every rank the same
+	Algorithm      string           `protobuf:"bytes,7,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                    // as in gridagent plan; empty or auto: as in AllgatherRequest; every rank the same
 	Options        *AlltoallOptions `protobuf:"bytes,8,opt,name=options,proto3" json:"options,omitempty"`                                        // every rank the same
 	PlanJson       []byte           `protobuf:"bytes,9,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"`                      // as in AllgatherRequest
 	TimeoutSeconds float64          `protobuf:"fixed64,10,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of the whole call; 0 means none
