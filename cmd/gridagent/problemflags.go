@@ -14,6 +14,7 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/min3"
+	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -211,6 +212,10 @@ func (f *topologyFlags) check(cmd *cobra.Command) error {
 		if f.file == "" && given(cmd, name) {
 			return usagef("--%s is for --topology", name)
 		}
+	}
+	// As of the file's bandwidth_mbps, which it takes the place of.
+	if r := netmap.BytesPerSec(f.rate); f.file != "" && f.rate != 0 && (r < 1 || r > netmap.MaxRate) {
+		return usagef("--link-rate %v: want %v to %v", &f.rate, gridfile.FormatRate(1), gridfile.FormatRate(netmap.MaxRate))
 	}
 	kind := plan.Spanning(f.spanning.value)
 	if given(cmd, "root") && kind != plan.SpanBFS && kind != plan.SpanDFS {
