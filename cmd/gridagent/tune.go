@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -11,6 +12,8 @@ import (
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
+
+const maxTuneIterations = 100 // package agent
 
 func (a *app) tuneCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,21 +45,19 @@ The links are loaded for as long as it runs. Interrupted, it ends at all hosts, 
 	algorithms := flags.StringSlice("algorithms", nil, "only these (default: all that may be the fastest; over more than 128 hosts, say which)")
 	sizes := &sizeList{bytes: []int64{1 << 10, 64 << 10, 1 << 20}}
 	flags.Var(sizes, "sizes", "sizes of a block with their units, and ranges like 1KiB..4MiB, which double")
-	iterations := flags.Int("iterations", 3, "operations of each algorithm and size that count")
+	iterations := flags.Int("iterations", 3, fmt.Sprintf("operations of each algorithm and size that count, at most %d", maxTuneIterations))
 	noProgress := flags.Bool("no-progress", false, "no progress line (there is none anyway unless standard error is a terminal)")
 	setting(cmd, "no-progress")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
-		if *iterations < 1 {
-			return usagef("--iterations %d: want 1 or more", *iterations)
+		if *iterations < 1 || *iterations > maxTuneIterations {
+			return usagef("--iterations %d: want 1 to %d", *iterations, maxTuneIterations)
 		}
 		if err := checkTuned(*collectives, *algorithms); err != nil {
 			return err
 		}
-		req := &apiv1.TuneRequest{Collectives: *collectives, Hosts: *hosts, Algorithms: *algorithms, Iterations: uint32(*iterations)}
-		for _, n := range sizes.bytes {
-			req.Sizes = append(req.Sizes, uint64(n))
-		}
+		req := tuneRequest(*collectives, *algorithms, sizes.bytes, *iterations)
+		req.Hosts = *hosts
 		agent, err := at.client()
 		if err != nil {
 			return err
@@ -97,6 +98,26 @@ The links are loaded for as long as it runs. Interrupted, it ends at all hosts, 
 		return printErr
 	})
 	return cmd
+}
+
+// tuneRequest asks for each collective, algorithm and size once.
+func tuneRequest(collectives, algorithms []string, sizes []int64, iterations int) *apiv1.TuneRequest {
+	req := &apiv1.TuneRequest{Collectives: eachOnce(collectives), Algorithms: eachOnce(algorithms), Iterations: uint32(iterations)}
+	for _, n := range eachOnce(sizes) {
+		req.Sizes = append(req.Sizes, uint64(n))
+	}
+	return req
+}
+
+// eachOnce returns each of list once, in order.
+func eachOnce[T comparable](list []T) []T {
+	var out []T
+	for _, v := range list {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // checkTuned refuses what there is not: each algorithm runs for each collective.
