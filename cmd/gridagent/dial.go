@@ -56,6 +56,9 @@ func placeFlags(cmd *cobra.Command) *place {
 // resolve returns the folder and the socket as paths.
 func (p *place) resolve() (dir, socket string, err error) {
 	dir, socket = p.dir, p.socket
+	if dir == "" { // as of a variable that is not set
+		return "", "", usagef("--dir \"\": want a folder")
+	}
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -71,9 +74,12 @@ func (p *place) resolve() (dir, socket string, err error) {
 
 // client returns a client of the agent at p. It connects on the first call.
 func (p *place) client() (*client.Client, error) {
-	_, socket, err := p.resolve()
-	if err != nil {
-		return nil, err
+	socket := p.socket
+	if socket == "" { // else the folder does not matter
+		var err error
+		if _, socket, err = p.resolve(); err != nil {
+			return nil, err
+		}
 	}
 	return client.NewDialer(func(ctx context.Context) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)

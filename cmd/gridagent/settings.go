@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -85,7 +87,9 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 		// The values as they are written: of a site called 1.10 viper's own reading makes 1.1.
 		written := make(map[string]any, len(inFile))
 		for key, value := range inFile {
-			written[key] = value.text
+			if !value.null {
+				written[key] = value.text
+			}
 		}
 		if err := v.MergeConfigMap(written); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -101,7 +105,7 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 		value, ok := inFile[f.Name]
 		switch {
 		case os.Getenv(env) != "":
-		case ok && f.Annotations[settingMark] != nil:
+		case ok && !value.null && f.Annotations[settingMark] != nil:
 			from = fmt.Sprintf("%s:%d", file, value.line)
 		default:
 			return
@@ -123,21 +127,35 @@ func (a *app) configure(cmd *cobra.Command, _ []string) error {
 type setValue struct {
 	text string
 	line int
+	null bool // as good as none
 }
 
 // checkSettings checks a settings file against the known keys and returns the value of
 // each key that it gives, as it is written: YAML would make 1.1 of a site called 1.10. Errors name file, line and reason.
 func checkSettings(name string, data []byte, known map[string]string) (map[string]setValue, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		// yaml reports "yaml: line 3: reason".
-		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
 	values := make(map[string]setValue)
-	if len(doc.Content) == 0 {
-		return values, nil // nothing but comments
+	var top *yaml.Node
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			// yaml reports "yaml: line 3: reason".
+			return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Value == "" {
+			continue // nothing but comments
+		}
+		if top != nil {
+			return nil, fmt.Errorf("%s:%d: a second document, the first is on line %d: settings are one", name, doc.Content[0].Line, top.Line)
+		}
+		top = doc.Content[0]
 	}
-	top := doc.Content[0]
+	if top == nil {
+		return values, nil
+	}
 	if top.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: settings are a list of \"key: value\" lines", name, top.Line)
 	}
@@ -152,9 +170,9 @@ func checkSettings(name string, data []byte, known map[string]string) (map[strin
 		if first, ok := values[key.Value]; ok {
 			return nil, fmt.Errorf("%s:%d: setting %q is given twice, first on line %d", name, key.Line, key.Value, first.line)
 		}
-		given := setValue{value.Value, key.Line}
+		given := setValue{text: value.Value, line: key.Line}
 		if value.Tag == "!!null" {
-			given.text = ""
+			given.text, given.null = "", true
 		}
 		values[key.Value] = given
 	}
