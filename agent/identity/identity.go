@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/lane"
+	"github.com/gridagent/gridagent/internal/shell"
 )
 
 // An Identity is what a cluster directory holds: who this host is and of which
@@ -149,7 +150,7 @@ func Load(dir string) (*Identity, error) {
 	raw, err := readFile(filepath.Join(dir, FileSettings), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s: run gridagent init --dir %s to make one, or gridagent join SEED --token T --dir %s to join one",
-			ErrNoCluster, dir, dir, dir)
+			ErrNoCluster, dir, shell.Quote(dir), shell.Quote(dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load cluster: %w", err)

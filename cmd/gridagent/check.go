@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/internal/shell"
 	"github.com/gridagent/gridagent/probe"
 )
 
@@ -99,7 +100,7 @@ func (r *runFlags) check() error {
 	info, err := os.Stat(r.spool)
 	if err == nil && info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
 		return usagef("--spool: other users can put files into %s, which has mode %04o: run chmod go-w %s, or give another folder",
-			r.spool, info.Mode().Perm(), r.spool)
+			r.spool, info.Mode().Perm(), shell.Quote(r.spool))
 	}
 	return nil
 }
@@ -125,6 +126,28 @@ func canHoldFolder(path string) error {
 		}
 		path = filepath.Dir(path)
 	}
+}
+
+// checkSpool checks that no agent uses the folder spool: not another one, and not this one for its identity in dir.
+func checkSpool(spool, dir string) error {
+	if spool == "" {
+		return nil
+	}
+	if here, err := filepath.Abs(spool); err == nil {
+		if folder, err := filepath.Abs(dir); err == nil && here == folder {
+			return usagef("--spool %s: it is the folder of --dir: give another, or leave it to the agent", spool)
+		}
+	}
+	// Package agent locks this file, and says so only at the start.
+	f, err := os.Open(filepath.Join(spool, "agent.lock"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return usagef("--spool %s: an agent is already running with it: give another", spool)
+	}
+	return nil
 }
 
 // checkSocket checks that an agent can listen at socket, beside the folder dir that it may

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gridagent/gridagent/agent/identity"
+	"github.com/gridagent/gridagent/internal/shell"
 )
 
 func (a *app) initCmd() *cobra.Command {
@@ -66,7 +67,7 @@ Keep the folder: it holds the key with which the cluster lets hosts in.`,
 			}{id.Settings.Cluster, id.Settings.Host, id.Settings.Site, dir, token.String(), token.ID.String(), token.Expires.UTC()})
 		} else {
 			fmt.Fprintf(a.err, "cluster %s is made in %s; this host is %s.\n", id.Settings.Cluster, dir, id.Settings.Host)
-			fmt.Fprintf(a.err, "run it:            gridagent join --dir %s\n", dir)
+			fmt.Fprintf(a.err, "run it:            gridagent join --dir %s\n", shell.Quote(dir))
 			fmt.Fprintf(a.err, "on another host:   gridagent join %s\n", seedHint(id.Settings, dir))
 			fmt.Fprintf(a.err, "the token below is valid until %s:\n", token.Expires.Local().Format(time.DateTime))
 			_, err = fmt.Fprintln(a.out, token)
@@ -91,7 +92,7 @@ func firstToken(id *identity.Identity, ttl time.Duration, uses int) (identity.To
 // in the caller's hands, as on a full disk: init cannot be run again, nor need it be.
 func tokenless(dir string, err error) error {
 	return fmt.Errorf("the cluster is made in %s, but not its join token: %w; mend that, run gridagent join --dir %s, and then gridagent token create --dir %s",
-		dir, err, dir, dir)
+		dir, err, shell.Quote(dir), shell.Quote(dir))
 }
 
 // seedHint is what other hosts are to be given: the address of this one, and the token.
@@ -107,7 +108,7 @@ func seedHint(s identity.Settings, dir string) string {
 		return "ADDRESS-OF-THIS-HOST:" + defaultPort + " --token TOKEN"
 	case at.Port() == 0:
 		return "ADDRESS --token TOKEN; the system picks the port at each start,\n" +
-			"                   so take ADDRESS from gridagent status --dir " + dir + ", or give --bind a port"
+			"                   so take ADDRESS from gridagent status --dir " + shell.Quote(dir) + ", or give --bind a port"
 	case at.Addr().IsUnspecified():
 		return fmt.Sprintf("ADDRESS-OF-THIS-HOST:%d --token TOKEN", at.Port())
 	}

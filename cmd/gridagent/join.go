@@ -40,7 +40,7 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(run.check(), host.check(), checkSocket(socket, dir)); err != nil {
+		if err := errors.Join(run.check(), host.check(), checkSocket(socket, dir), checkSpool(run.spool, dir)); err != nil {
 			return err
 		}
 		switches, err := run.switchTree()
@@ -63,6 +63,12 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		id, err := identity.Load(dir)
 		if err != nil {
 			return err
+		}
+		if host.name != "" && host.name != id.Settings.Host {
+			if given(cmd, "name") {
+				return usagef("--name %s: this host is %s, by the certificate in %s: leave --name away, or join anew in another folder", host.name, id.Settings.Host, dir)
+			}
+			log.Warn("another name in the settings does not count: this host has the one of its certificate", "name", id.Settings.Host, "settings", host.name)
 		}
 		for _, w := range id.Warnings {
 			log.Warn(w)
