@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"time"
@@ -121,15 +124,28 @@ func (a *Agent) openTCP() (dial func(context.Context, net.Addr, string) (net.Con
 	return lane.DialTCP(from.Addr()), nil
 }
 
+// readPeers returns the members that the folder remembers. A file that is no good costs only these; one that this user may not read
+// is an error: something else in the folder is not this user's either.
+func readPeers(path string, log *slog.Logger) ([]membership.Peer, error) {
+	peers, err := membership.ReadPeers(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("remembered members: %w: give the file to the user that runs the agent, with chown", err)
+	}
+	if err != nil {
+		log.Warn("remembered members are not readable, starting without them", "err", err)
+	}
+	return peers, nil
+}
+
 func (a *Agent) openMembership() error {
 	id := a.opts.Identity
 	advertise, err := a.opts.advertised(a.endpoint.Addr())
 	if err != nil {
 		return err
 	}
-	peers, err := membership.ReadPeers(id.PeersPath())
+	peers, err := readPeers(id.PeersPath(), a.log)
 	if err != nil {
-		a.log.Warn("remembered members are not readable, starting without them", "err", err)
+		return err
 	}
 	a.members, err = membership.New(membership.Config{
 		Endpoint:  a.endpoint,

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,6 +50,39 @@ type PermissionError struct {
 
 func (e *PermissionError) Error() string {
 	return fmt.Sprintf("%s has mode %04o, so other users can read it: run chmod %04o %s", e.Path, e.Mode, e.Want, e.Path)
+}
+
+// An OwnerError means that a directory belongs to another user than the one that is to use it: what is written there would be
+// of no use to its owner's agent, which cannot read it.
+type OwnerError struct {
+	Path       string
+	Owner, Own int // user IDs: the directory's, and that of this process
+}
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("directory %s belongs to user %s, and this is user %s: run gridagent as that user, or give the directory to this one with chown -R",
+		e.Path, userName(e.Owner), userName(e.Own))
+}
+
+// userName says who uid is, with the name if it has one.
+func userName(uid int) string {
+	id := strconv.Itoa(uid)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username + " (" + id + ")"
+	}
+	return id
+}
+
+// checkOwner returns an [*OwnerError] unless dir is uid's, or is not there.
+func checkOwner(dir string, uid int) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil // whoever opens it says so
+	}
+	if int(st.Uid) != uid {
+		return &OwnerError{Path: dir, Owner: int(st.Uid), Own: uid}
+	}
+	return nil
 }
 
 // WriteFile replaces the file at path with data so that a reader, or a crash at any

@@ -86,3 +86,43 @@ func TestTwoJoinsInOneFolder(t *testing.T) {
 		}
 	})
 }
+
+// An agent is not run, and no certificate fetched, in a folder of another user, whose own agent could not read what is written there.
+func TestFolderOfAnotherUser(t *testing.T) {
+	wantOwner := func(what, dir string, err error) {
+		t.Helper()
+		var owner *OwnerError
+		if !errors.As(err, &owner) || owner.Path != dir || !strings.Contains(err.Error(), "as that user") {
+			t.Errorf("%s: %v, want an OwnerError that names %s", what, err, dir)
+		}
+	}
+	id := makeCluster(t, "ut0")
+	_, err := load(id.Dir, os.Geteuid()+1)
+	wantOwner("to load it", id.Dir, err)
+	empty := t.TempDir()
+	if _, err := load(empty, os.Geteuid()+1); !errors.Is(err, ErrNoCluster) {
+		t.Errorf("a folder without a cluster: %v, want ErrNoCluster", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("to give a folder away takes root")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCase(t, makeCluster(t, "ut0"), 0, 1)
+		if err := os.Mkdir(c.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(c.dir, 65534, -1); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := c.try(t)
+		wantOwner("to join with it", c.dir, err)
+		if entries, err := os.ReadDir(c.dir); err != nil || len(entries) > 0 {
+			t.Errorf("it holds %v, %v", entries, err)
+		}
+	})
+	if err := os.Chown(id.Dir, 65534, -1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Load(id.Dir)
+	wantOwner("to load it as root", id.Dir, err)
+}

@@ -145,12 +145,19 @@ func (id *Identity) write() error {
 
 // Load reads the cluster in dir and checks that its parts belong together. An error
 // wraps [ErrNoCluster] if there is none, and is a [*PermissionError] if a key can be
-// read by other users.
+// read by other users, an [*OwnerError] if dir is another user's.
 func Load(dir string) (*Identity, error) {
+	return load(dir, os.Geteuid())
+}
+
+func load(dir string, uid int) (*Identity, error) {
 	raw, err := readFile(filepath.Join(dir, FileSettings), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s: run gridagent init --dir %s to make one, or gridagent join SEED --token T --dir %s to join one",
 			ErrNoCluster, dir, shell.Quote(dir), shell.Quote(dir))
+	}
+	if owner := checkOwner(dir, uid); owner != nil {
+		err = owner // rather than that its file cannot be read
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load cluster: %w", err)

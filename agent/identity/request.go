@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ func (e *WrongAuthorityError) Error() string {
 // conn stays open and is the caller's; nothing reads it once Request has returned.
 //
 // Errors, wrapped with the seed: [ErrMalformedToken], [*TokenExpiredError],
-// [*WrongAuthorityError], [*Refusal]; [ErrExists] if dir holds a cluster.
+// [*WrongAuthorityError], [*Refusal]; [ErrExists] if dir holds a cluster, [*OwnerError] if it is another user's.
 func Request(ctx context.Context, conn net.PacketConn, seeds []net.Addr, token, dir string, opts Options) (*Identity, []string, error) {
 	t, err := ParseToken(token)
 	if err != nil {
@@ -62,6 +63,9 @@ func Request(ctx context.Context, conn net.PacketConn, seeds []net.Addr, token, 
 	opts.Cluster = "unknown" // until a seed says
 	settings, err := newSettings(opts, time.Now())
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkOwner(dir, os.Geteuid()); err != nil {
 		return nil, nil, err
 	}
 	lock, err := makeDir(dir)
