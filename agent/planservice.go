@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/gridagent/gridagent/agent/api/ends"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/identity"
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -75,7 +76,7 @@ func (s *service) Tune(ctx context.Context, req *connect.Request[apiv1.TuneReque
 	path, saveErr := s.a.saveExperience() // what was measured before an error is worth as much
 	if err != nil {
 		if s.ctx.Err() != nil {
-			return connect.NewError(connect.CodeUnavailable, errors.New("the agent ends"))
+			return ends.Error(errors.New("the agent ends"))
 		}
 		if errors.Is(err, errTuning) {
 			return connect.NewError(connect.CodeFailedPrecondition, err)

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/gridagent/gridagent/agent/api/ends"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
@@ -105,7 +106,7 @@ func (s *service) WatchPools(ctx context.Context, _ *connect.Request[apiv1.Watch
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.ctx.Done():
-			return connect.NewError(connect.CodeUnavailable, errors.New("the agent ends"))
+			return ends.Error(errors.New("the agent ends"))
 		}
 	}
 }

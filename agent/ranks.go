@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/gridagent/gridagent/agent/api/ends"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/group"
 )
@@ -212,7 +213,7 @@ func apiError(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return connect.NewError(connect.CodeDeadlineExceeded, err)
 	case errors.Is(err, group.ErrClosed):
-		return connect.NewError(connect.CodeUnavailable, err)
+		return ends.Error(err)
 	}
 	return connect.NewError(connect.CodeInvalidArgument, err)
 }

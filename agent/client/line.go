@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/gridagent/gridagent/agent/api/ends"
 	"github.com/gridagent/gridagent/agent/api/line"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
@@ -192,6 +193,9 @@ func wireError(e *apiv1.LineError) error {
 		if d, detailErr := connect.NewErrorDetail(e.Failure); detailErr == nil {
 			err.AddDetail(d)
 		}
+	}
+	if err.Code() == connect.CodeUnavailable { // of operations only the end of the agent has it
+		ends.Mark(err)
 	}
 	return err
 }

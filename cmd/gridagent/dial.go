@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/gridagent/gridagent/agent/api/ends"
 	"github.com/gridagent/gridagent/agent/api/v1/apiv1connect"
 	"github.com/gridagent/gridagent/agent/client"
 )
@@ -33,7 +34,7 @@ func (e *unreachableError) Error() string {
 }
 func (e *unreachableError) Unwrap() error { return e.err }
 
-// A goneError says that the agent ended, or was killed, in the middle of a call.
+// A goneError says that the agent ended, or was killed, in the middle of a call. One that ends in good order says so itself.
 type goneError struct{ err error }
 
 func (e *goneError) Error() string {
@@ -128,6 +129,9 @@ func rpcError(err error) error {
 	}
 	// A process that is killed in the middle of a word leaves half of it.
 	if !connect.IsWireError(err) && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return &goneError{err: ce.Unwrap()}
+	}
+	if ends.Says(ce) {
 		return &goneError{err: ce.Unwrap()}
 	}
 	switch ce.Code() {
