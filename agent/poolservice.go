@@ -103,8 +103,11 @@ func (s *service) WatchPools(ctx context.Context, _ *connect.Request[apiv1.Watch
 		}
 		select {
 		case <-state.next:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-ctx.Done(): // when the agent ends, too
+			if s.ctx.Err() == nil {
+				return ctx.Err()
+			}
+			return ends.Error(errors.New("the agent ends"))
 		case <-s.ctx.Done():
 			return ends.Error(errors.New("the agent ends"))
 		}
