@@ -88,6 +88,7 @@ type Prober struct {
 	mute    int                   // requests in a row that the site's keeper did not answer
 	muted   time.Time             // when the last of them failed
 	budget  budget                // of what this host starts inside its site
+	abroad  pace                  // of trains that it sends to other sites
 	account account               // of all that it sends
 	stats   Stats
 }

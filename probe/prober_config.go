@@ -137,7 +137,8 @@ const (
 	// hour, and while its debt lasts its use gets nothing.
 )
 
-// linkTerms are the terms of a link between sites.
+// linkTerms are the terms of a link between sites, for all hosts of this one. What this host takes of its own cap for it is spread
+// over the hour by [pace].
 func (c *Config) linkTerms() terms { return terms{share: accounted * c.Share, burst: c.LinkBurst} }
 
 // hostTerms are those of this host inside its site. What is spent there keeps below the hourly cap at any time, so that the host

@@ -103,7 +103,7 @@ func (p *Prober) affords(u use) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.budget.wait(time.Now(), u, firstCost, p.cfg.hostTerms()) == 0
+	return p.budget.wait(time.Now(), u, firstCost, p.hostTerms()) == 0
 }
 
 // turnAcross measures hosts of another site if this host has the turn on the link there: the
@@ -257,6 +257,9 @@ func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
 	length := p.length(peer, u)
 	cost := int64(length*(trainPayload+packetCost) + sessionCost)
 	err := p.capped(cost)
+	if err == nil {
+		err = p.paced(peer.site(), u, cost)
+	}
 	var give func(int64, netmap.BytesPerSec)
 	if err == nil {
 		give, err = p.lease(ctx, peer.site(), request{use: u, cost: cost})
@@ -269,6 +272,10 @@ func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
 	}
 	took, rate, err := p.attempt(ctx, peer, u, func() bool { return !p.curbed() })
 	give(took, rate)
+	left := p.left()
+	p.mu.Lock()
+	p.abroad.spend(time.Now(), took, left)
+	p.mu.Unlock()
 	if errors.As(err, new(*BusyError)) {
 		return &peerBusyError{err}
 	}

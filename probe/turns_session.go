@@ -95,7 +95,7 @@ func (p *Prober) session(ctx context.Context, peer Peer, u use) (res result, aga
 	p.charge(res.wire())
 	p.mu.Lock()
 	if inside {
-		p.budget.spend(time.Now(), u, res.wire(), max(res.Bandwidth, netmap.BytesPerSec(p.budget.rate)), p.cfg.hostTerms())
+		p.budget.spend(time.Now(), u, res.wire(), max(res.Bandwidth, netmap.BytesPerSec(p.budget.rate)), p.hostTerms())
 	}
 	if err == nil {
 		p.stats.Sessions++
