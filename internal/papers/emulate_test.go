@@ -7,9 +7,7 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/gridnet"
 	"github.com/gridagent/gridagent/internal/treetest"
@@ -109,7 +107,7 @@ func timeline(a *arena, p *plan.Plan, r *treetest.Result) []span {
 }
 
 // emulatedNetwork returns the packets' network of a, and what engines believe of it: what
-// agents tell them of a map that is right.
+// agents tell them of a map that is right, see [treetest.Paths].
 func emulatedNetwork(a *arena) (treetest.Config, error) {
 	var cfg treetest.Config
 	var err error
@@ -128,23 +126,7 @@ func emulatedNetwork(a *arena) (treetest.Config, error) {
 		return cfg, err
 	}
 	cfg.Net.Seed = 1
-	s := a.problem.Snapshot
-	index, mates := make(map[string]int), make(map[string]int)
-	for h, name := range s.Names() {
-		index[name] = h
-	}
-	for _, set := range a.problem.Clusters() {
-		for _, h := range set {
-			mates[s.Names()[h]] = len(set)
-		}
-	}
-	cfg.Path = func(from, to string) exchange.Path {
-		e := s.Estimate(index[from], index[to])
-		if 2*e.Latency < 2*time.Millisecond {
-			return exchange.Path{}
-		}
-		return exchange.Path{RTT: 2 * e.Latency, Rate: e.Bandwidth, Flows: mates[from]}
-	}
+	cfg.Path = treetest.Paths(a.problem.Snapshot)
 	return cfg, nil
 }
 

@@ -53,7 +53,7 @@ func measureEngines(t *testing.T, r *Reading) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := treetest.Config{Path: truePaths(snap), PathMTU: true, Watch: useBin, Rules: plan.Rules{Chunked: true},
+	cfg := treetest.Config{Path: treetest.Paths(snap), PathMTU: true, Watch: useBin, Rules: plan.Rules{Chunked: true},
 		Chunk: func(p *plan.Plan) int { return agent.ChunkOf(p, snap) }}
 	if cfg.Net, err = gridnet.FromGrid(file); err != nil {
 		t.Fatal(err)
@@ -126,24 +126,4 @@ func useOf(got *treetest.Result) string {
 		all = append(all, fmt.Sprintf("%s→%s %.0f, %.0f %%", u.From, u.To, 100*u.Over(max(bins/2, 1)), 100*u.Over(bins)))
 	}
 	return strings.Join(all, ", ")
-}
-
-// truePaths is what agents would tell their engines if they knew snap, which is of IP bytes: payload is less. There is no knee: those
-// that a grid declares are of flows that add up.
-func truePaths(snap *netmap.Snapshot) func(from, to string) exchange.Path {
-	index := make(map[string]int)
-	for i, name := range snap.Names() {
-		index[name] = i
-	}
-	return func(from, to string) exchange.Path {
-		e := snap.Estimate(index[from], index[to])
-		e.Lanes, e.Known = 0, e.Known&^netmap.FieldLanes
-		e.Bandwidth, e.Capacity, e.Carried = e.Bandwidth*payload, e.Capacity*payload, e.Carried*payload
-		p := agent.PathOf(e)
-		if p.RTT > 0 {
-			back := snap.Estimate(index[to], index[from])
-			p.Back = max(back.Bandwidth, back.Capacity) * payload
-		}
-		return p
-	}
 }

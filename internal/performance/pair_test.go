@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/internal/grid/gridtest"
+	"github.com/gridagent/gridagent/internal/treetest"
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
 
-// payload is the share of the IP bytes of a packet of 1,280 bytes, with which connections begin, that are a stream's.
-const payload = 1248.0 / 1308
+const payload = treetest.Payload
 
 // fullest is the same of QUIC's largest packets, of 1,452 bytes in IP's 1,480, whose headers and tag take 28 at least.
 const fullest = 1424.0 / 1480

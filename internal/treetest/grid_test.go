@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/internal/gridnet"
 	"github.com/gridagent/gridagent/pools"
@@ -45,32 +43,11 @@ func onGrid(t *testing.T, text string) (*ground, *plan.Network, Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Path: pathsOf(g)}
+	cfg := Config{Path: Paths(g.snap)}
 	if cfg.Net, err = gridnet.FromGrid(file); err != nil {
 		t.Fatal(err)
 	}
 	return g, net, cfg
-}
-
-// pathsOf is what agents tell their engines of g: between pools what the map says, and as many
-// flows as the pool has hosts; nothing of short ways.
-func pathsOf(g *ground) func(from, to string) exchange.Path {
-	index, mates := make(map[string]int), make(map[string]int)
-	for h, name := range g.hosts {
-		index[name] = h
-	}
-	for _, p := range g.pools {
-		for _, h := range p {
-			mates[g.hosts[h]] = len(p)
-		}
-	}
-	return func(from, to string) exchange.Path {
-		e := g.snap.Estimate(index[from], index[to])
-		if 2*e.Latency < 2*time.Millisecond {
-			return exchange.Path{}
-		}
-		return exchange.Path{RTT: 2 * e.Latency, Rate: e.Bandwidth, Flows: mates[from]}
-	}
 }
 
 // bandWAN is time taken over time predicted, for blocks of 64 KiB. Beside what costs trees 1.1, a
