@@ -68,8 +68,8 @@ difference from size to size either.`,
 	"aapc-fig7": aapcWhy,
 
 	"aapc-fig8": `A notice by the sender goes out earlier, at once with its data; ours from the receiver waits for all data and costs a latency
-more, which small messages feel. With large messages a host that is ahead begins to send to one that still receives, and holds
-it up; what is lost by that is in the tables.`,
+more, which small messages feel. But a host that is ahead begins to send to one that still receives, and holds it up. On one switch
+that costs little; where cables are shared packets are lost by it, see the tables, and which of both is better changes from size to size.`,
 
 	"aapc-fig10": `On one switch machines that send one message after the other, in the order of the phases, hardly meet: there is little left for
 a synchronisation to gain. Where cables are shared, the fewer phases a block has the fewer packets are lost, see the
@@ -84,8 +84,8 @@ for large messages.`,
 packets are lost by it, see the tables. After a barrier nothing is on its way. With large messages that is worth more on our engine than
 what a barrier costs, if there is one after each phase: between barriers that are further apart messages meet as before.`,
 
-	"aapc-fig9": `The simulator divides links ideally, so that exchanges without synchronisation lose nothing in it. In the emulation they
-lose packets, see the tables.`,
+	"aapc-fig9": `The simulator divides links ideally: exchanges without synchronisation lose no packets in it, only what two messages on one link
+take longer. In the emulation they lose packets as well, see the tables.`,
 }
 
 // aapcWhy is about the engine that runs all alltoalls here, and the switches.
