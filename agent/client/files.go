@@ -149,7 +149,8 @@ func (r *Rank) intoFile(dst *part, out string, overwrite bool) func(*response) (
 // beside the output.
 type part struct {
 	*os.File
-	name string // empty: none yet. Not File.Name, which is the folder of a file without a name
+	name string               // empty: none yet. Not File.Name, which is the folder of a file without a name
+	sync func(*os.File) error // has the disk keep a file or a folder
 }
 
 // createPart makes the part of out. Its mode is what the caller's umask leaves, as for any
@@ -157,7 +158,7 @@ type part struct {
 func createPart(out string) (*part, error) {
 	f, err := os.OpenFile(filepath.Dir(out), os.O_WRONLY|unix.O_TMPFILE, 0o666)
 	if err == nil {
-		p := &part{File: f}
+		p := &part{File: f, sync: (*os.File).Sync}
 		if _, err = os.Stat(p.descriptor()); err == nil {
 			return p, nil
 		}
@@ -167,7 +168,7 @@ func createPart(out string) (*part, error) {
 	if f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
-	return &part{File: f, name: name}, nil
+	return &part{File: f, name: name, sync: (*os.File).Sync}, nil
 }
 
 func partName(out string) string {
@@ -197,15 +198,34 @@ func (p *part) remove() {
 	p.Close()
 	if p.name != "" {
 		os.Remove(p.name)
+		p.name = ""
 	}
 }
 
+// keepNames has the disk keep what names the folder of p's output has. Not every file system can do that for a folder, nor may every
+// user read the one where it writes: then the name is kept when the system writes it.
+func (p *part) keepNames(dir string) error {
+	d, err := os.Open(dir)
+	if err == nil {
+		defer d.Close()
+		err = p.sync(d)
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
 // publish fills p with the size bytes of result and gives it the name out; unless
-// overwrite is set, not if there is a file of that name by now.
+// overwrite is set, not if there is a file of that name by now. After a crash at any moment out is what
+// it was before, or whole: the disk has p before p has the name, and the name before publish returns.
 func publish(p *part, result io.Reader, size int64, out string, overwrite bool) error {
 	n, err := io.Copy(p, result)
 	if err == nil && n != size {
 		err = fmt.Errorf("the result has %d bytes, not %d", n, size)
+	}
+	if err == nil {
+		err = p.sync(p.File)
 	}
 	if err == nil {
 		err = p.enter(partName(out)) // only a rename replaces a file, and it needs a name to begin with
@@ -221,12 +241,16 @@ func publish(p *part, result io.Reader, size int64, out string, overwrite bool) 
 		return fmt.Errorf("output %s: %w", out, err)
 	}
 	if !overwrite {
-		// A link, unlike a rename, replaces nothing; the caller removes the other name.
+		// A link, unlike a rename, replaces nothing.
 		err = os.Link(p.name, out)
 		overwrite = err != nil && !errors.Is(err, fs.ErrExist) // a file system without links
 	}
 	if overwrite {
 		err = os.Rename(p.name, out)
+	}
+	if err == nil {
+		p.remove() // the other name of a link
+		err = p.keepNames(filepath.Dir(out))
 	}
 	if err != nil {
 		return fmt.Errorf("output %s: %w", out, err)
