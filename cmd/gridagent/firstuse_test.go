@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,6 +33,22 @@ func TestJoinByAnotherName(t *testing.T) {
 	}
 	status, _, errs := gridagent(t, "join", "--dir", dir, "--name", "other")
 	if status != exitUsage || !strings.Contains(errs, "--name other: this host is a") {
+		t.Errorf("status %d, %s", status, errs)
+	}
+}
+
+// TestJoinByItsNameInCapitals: names have none, so it is the name that stands in the certificate.
+func TestJoinByItsNameInCapitals(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "k")
+	if _, err := identity.Init(dir, identity.Options{Cluster: "grid", Host: "NodeA", Bind: "127.0.0.1:0"}, time.Now(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	others := filepath.Join(t.TempDir(), "others.json") // ends the agent behind what is tested
+	if err := os.WriteFile(others, []byte(`{"switches":["s0"],"hosts":{"b":"s0"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, _, errs := gridagent(t, "join", "--dir", dir, "--name", "NodeA", "--switches", others)
+	if status != exitFailure || !strings.Contains(errs, "lacks this host, nodea") {
 		t.Errorf("status %d, %s", status, errs)
 	}
 }

@@ -42,6 +42,10 @@ func (h *hostFlags) options(cluster string) (identity.Options, error) {
 			return identity.Options{}, fmt.Errorf("%w; give --name", err)
 		}
 	}
+	name, err := identity.HostName(name) // as the cluster has it, for who compares it
+	if err != nil {
+		return identity.Options{}, err
+	}
 	opts := identity.Options{Cluster: cluster, Host: name, Site: h.site, Bind: h.bind, Advertise: h.advertise}
 	return opts, checkHost(opts)
 }

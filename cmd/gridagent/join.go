@@ -64,7 +64,7 @@ gridagent init, and at every restart. It goes back to the members that it rememb
 		if err != nil {
 			return err
 		}
-		if host.name != "" && host.name != id.Settings.Host {
+		if !host.named(id.Settings.Host) {
 			if given(cmd, "name") {
 				return usagef("--name %s: this host is %s, by the certificate in %s: leave --name away, or join anew in another folder", host.name, id.Settings.Host, dir)
 			}
@@ -140,6 +140,12 @@ func warnOfTokens(log *slog.Logger, id *identity.Identity) {
 	if err != nil {
 		log.Warn("join tokens are not readable, so no host can join: mend the file, or remove it and make new ones with gridagent token create", "err", err)
 	}
+}
+
+// named says that nothing given calls this host otherwise than name.
+func (h *hostFlags) named(name string) bool {
+	given, err := identity.HostName(h.name)
+	return h.name == "" || err == nil && given == name
 }
 
 // override lets what the operator gives now stand above what the folder remembers.

@@ -128,9 +128,11 @@ func TestJoinReadsSwitchesFirst(t *testing.T) {
 		file("large.json", strings.Replace(tree, `"b"`, `"a"`, 1)+strings.Repeat(" ", 256<<10)+"}"): "at most 262144 fit",
 		file("good.json", `{"switches":["s0"],"hosts":{"a":"s0"}}`):                                 "token",
 	} {
-		status, _, errs := gridagent(t, "join", "127.0.0.1:1", "--token", "not one", "--dir", filepath.Join(dir, "a"), "--name", "a", "--bind", "127.0.0.1:0", "--switches", path)
-		if status != exitFailure || !strings.Contains(errs, want) {
-			t.Errorf("%s: status %d, %q, want %q", filepath.Base(path), status, errs, want)
+		for _, name := range []string{"a", "A"} { // the cluster has one name for both
+			status, _, errs := gridagent(t, "join", "127.0.0.1:1", "--token", "not one", "--dir", filepath.Join(dir, "a"), "--name", name, "--bind", "127.0.0.1:0", "--switches", path)
+			if status != exitFailure || !strings.Contains(errs, want) {
+				t.Errorf("%s, --name %s: status %d, %q, want %q", filepath.Base(path), name, status, errs, want)
+			}
 		}
 	}
 }
