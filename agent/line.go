@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// maxAsked bounds the operations of one line that are under way or wait for their turn. One that asks for more is ended.
-	maxAsked = 4096
 	// spare is how many workers stay for the next requests when theirs are done.
 	spare = 2
 	// lastAnswers is how long a client may take to read what it is told when the agent stops.
@@ -116,7 +114,7 @@ func (l *lineServer) read() (context.Context, *apiv1.LineRequest, []byte, error)
 	req := new(apiv1.LineRequest)
 	payload, err := l.conn.Receive(req)
 	if err != nil {
-		l.cancel(errHungUp)
+		l.cancel(hungUp(err))
 		return nil, nil, nil, err
 	}
 	l.mu.Lock()
@@ -135,11 +133,11 @@ func (l *lineServer) read() (context.Context, *apiv1.LineRequest, []byte, error)
 	switch {
 	case stop != nil:
 		err = fmt.Errorf("two operations %d at once", req.Id)
-	case len(l.under) >= maxAsked:
-		err = fmt.Errorf("more than %d operations at once", maxAsked)
+	case len(l.under) >= line.MaxAsked:
+		err = fmt.Errorf("more than %d operations at once", line.MaxAsked)
 	}
 	if err != nil {
-		l.cancel(err)
+		l.cancel(&lineFault{err})
 		return nil, nil, nil, err
 	}
 	ctx, stop := context.WithCancelCause(l.ctx)
@@ -147,8 +145,27 @@ func (l *lineServer) read() (context.Context, *apiv1.LineRequest, []byte, error)
 	return ctx, req, payload, nil
 }
 
+// A lineFault is what a client did that ends its line.
+type lineFault struct{ err error }
+
+func (f *lineFault) Error() string { return "its client broke its line: " + f.err.Error() }
+func (f *lineFault) Unwrap() error { return f.err }
+
+// hungUp says why a line of which err was read is over: its client is gone, or did not send a frame.
+func hungUp(err error) error {
+	var broken net.Error
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &broken) {
+		return errHungUp
+	}
+	return &lineFault{err}
+}
+
 // end notes why nothing more can be read, where the client is to blame.
 func (l *lineServer) end(err error) {
+	var noted *lineFault // by who read it
+	if errors.As(err, &noted) {
+		return
+	}
 	if l.s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHungUp) || errors.Is(err, net.ErrClosed) {
 		return
 	}

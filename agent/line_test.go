@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -143,8 +145,13 @@ func TestLineGivesUp(t *testing.T) {
 		}, errDeadline.Error()},
 		{"gone", func(l *testLine) { l.raw.Close() }, errHungUp.Error()},
 		{"gone in a frame", func(l *testLine) { l.raw.Write([]byte{0, 0}); l.raw.Close() }, errHungUp.Error()},
-		{"two at once", func(l *testLine) { l.send(allgatherOf(1, "two at once", 1, 1), "") }, errHungUp.Error()},
-		{"too much", func(l *testLine) { l.raw.Write(binary.BigEndian.AppendUint64(nil, line.MaxInput+1)) }, errHungUp.Error()},
+		{"two at once", func(l *testLine) { l.send(allgatherOf(1, "two at once", 1, 1), "") }, "two operations 1 at once"},
+		{"too much", func(l *testLine) { l.raw.Write(binary.BigEndian.AppendUint64(nil, line.MaxInput+1)) }, "frame of 0 and 1048577 bytes: at most"},
+		{"too many", func(l *testLine) {
+			for n := range uint64(line.MaxAsked) {
+				l.send(allgatherOf(n+2, "too many", 0, n+2), "")
+			}
+		}, "more than 4096 operations at once"},
 	} {
 		ranks := joinAll(t, c.job, h, h)
 		l := dialLine(t, h)
@@ -152,7 +159,8 @@ func TestLineGivesUp(t *testing.T) {
 		c.end(l)
 		for i, r := range ranks {
 			<-r.Ended()
-			if err := r.Err(); err == nil || !strings.Contains(err.Error(), c.says) {
+			var ge *client.GroupError
+			if err := r.Err(); !errors.As(err, &ge) || ge.Kind != "cancelled" || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: rank %d: %v, want %q", c.job, i, err, c.says)
 			}
 		}
@@ -202,11 +210,16 @@ func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, newCluster(t, "solo"), nil)
 	ranks := joinAll(t, "job", h, h)
-	const n = 500
+	const n = line.MaxAsked + 100
 	ops := make([][]*client.Operation, len(ranks))
 	for r, rank := range ranks {
 		for i := range n {
 			ops[r] = append(ops[r], rank.StartAllgather(t.Context(), []byte{byte(r), byte(i), byte(i >> 8)}, client.Options{}))
+		}
+		select { // until the agent has heard of all that it is to hear of
+		case <-rank.Ended():
+			t.Fatalf("rank %d: %v", r, rank.Err())
+		case <-time.After(500 * time.Millisecond):
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -220,6 +233,35 @@ func TestManyAtOnce(t *testing.T) {
 			if want := string([]byte{0, byte(i), byte(i >> 8), 1, byte(i), byte(i >> 8)}); string(res.Data) != want {
 				t.Errorf("operation %d of rank %d: %v, want %v", i, r, res.Data, []byte(want))
 			}
+		}
+	}
+}
+
+// As many with inputs that are handed over as files: the agent keeps only some of these.
+func TestManyLargeAtOnce(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, newCluster(t, "solo"), nil)
+	ranks := joinAll(t, "job", h, h)
+	const n = 4 * maxInputs
+	block := func(r, i int) []byte { return bytes.Repeat([]byte{byte(r), byte(i)}, 150<<10) }
+	ops := make([][]*client.Operation, len(ranks))
+	for r, rank := range ranks {
+		for i := range n {
+			ops[r] = append(ops[r], rank.StartBroadcast(t.Context(), i%2, block(r, i), client.Options{}))
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for r := range ops {
+		for i, o := range ops[r] {
+			res, err := o.Wait(ctx)
+			if err != nil {
+				t.Fatalf("operation %d of rank %d: %v", i, r, err)
+			}
+			if !bytes.Equal(res.Data, block(i%2, i)) {
+				t.Errorf("operation %d of rank %d: not what its root gave", i, r)
+			}
+			res.Close()
 		}
 	}
 }

@@ -8,12 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gridagent/gridagent/agent/api/line"
 	"github.com/gridagent/gridagent/agent/group"
 )
 
 // maxInputs is how many spooled inputs of a rank wait for their operations: those that can be
 // under way, and one for a client that has left one unused.
-const maxInputs = group.MaxUnderWay + 1
+const maxInputs = line.MaxInputs
+
+const _ uint = maxInputs - (group.MaxUnderWay + 1) // not fewer
 
 // A session is one rank of a local client, from Join until its stream ends.
 type session struct {
@@ -111,8 +114,10 @@ func (ss *session) operation(ctx context.Context) (op context.Context, done func
 	stop := context.AfterFunc(ctx, func() {
 		cause := context.Cause(ctx)
 		var ours *timeoutError
+		var fault *lineFault
 		switch {
 		case errors.As(cause, &ours):
+		case errors.As(cause, &fault):
 		case errors.Is(cause, errDeadline):
 		case errors.Is(ctx.Err(), context.DeadlineExceeded): // Connect and gRPC clients send theirs along
 			cause = errDeadline

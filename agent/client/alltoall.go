@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
@@ -65,10 +66,10 @@ func (r *Rank) alltoall(opts *AlltoallOptions) (request, error) {
 			return nil, fmt.Errorf("sync block %d, fanout %d: want 0 or more", opts.SyncBlock, opts.Fanout)
 		}
 	}
-	return func(in payload, turn *apiv1.Turn) *apiv1.LineRequest {
+	return func(in payload, turn *apiv1.Turn, limit time.Duration) *apiv1.LineRequest {
 		m := &apiv1.AlltoallRequest{
 			Job: r.job, Rank: r.rank, Sizes: sizes, Turn: turn,
-			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
+			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: limit.Seconds(),
 			Options: &apiv1.AlltoallOptions{
 				Sync: opts.Sync, SyncBlock: uint32(opts.SyncBlock), Within: opts.Within,
 				SyncStrict: opts.SyncStrict, Fanout: uint32(opts.Fanout),

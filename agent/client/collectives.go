@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
@@ -14,7 +15,7 @@ func (r *Rank) Allgather(ctx context.Context, block []byte, opts Options) (*Resu
 
 // StartAllgather is Allgather that does not wait. Operations of one rank are done in the order in
 // which they are started, which is the same at all ranks; up to 16 are under way at once, and
-// more wait. block must stay unchanged until the operation is over. The end of ctx is a Cancel.
+// any number wait. block must stay unchanged until the operation is over. The end of ctx is a Cancel.
 func (r *Rank) StartAllgather(ctx context.Context, block []byte, opts Options) *Operation {
 	return r.start(ctx, &task{opts: opts, size: int64(len(block)), data: block, do: r.allgather(&opts), take: r.inMemory})
 }
@@ -27,10 +28,10 @@ func (r *Rank) AllgatherFile(ctx context.Context, in, out string, opts Options) 
 }
 
 func (r *Rank) allgather(opts *Options) request {
-	return func(in payload, turn *apiv1.Turn) *apiv1.LineRequest {
+	return func(in payload, turn *apiv1.Turn, limit time.Duration) *apiv1.LineRequest {
 		m := &apiv1.AllgatherRequest{
 			Job: r.job, Rank: r.rank, Turn: turn,
-			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
+			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: limit.Seconds(),
 		}
 		if in.spool != "" {
 			m.Input = &apiv1.AllgatherRequest_Spool{Spool: in.spool}
@@ -74,10 +75,10 @@ func (r *Rank) wrongRoot(root int) error {
 }
 
 func (r *Rank) broadcast(root int, opts *Options) request {
-	return func(in payload, turn *apiv1.Turn) *apiv1.LineRequest {
+	return func(in payload, turn *apiv1.Turn, limit time.Duration) *apiv1.LineRequest {
 		m := &apiv1.BroadcastRequest{
 			Job: r.job, Rank: r.rank, Root: uint32(root), Turn: turn,
-			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: opts.Timeout.Seconds(),
+			Algorithm: opts.Algorithm, PlanJson: opts.Plan, TimeoutSeconds: limit.Seconds(),
 		}
 		if in.spool != "" {
 			m.Input = &apiv1.BroadcastRequest_Spool{Spool: in.spool}
@@ -97,9 +98,9 @@ func (r *Rank) Barrier(ctx context.Context, opts Options) (*apiv1.Report, error)
 
 // StartBarrier is Barrier that does not wait; see [Rank.StartAllgather].
 func (r *Rank) StartBarrier(ctx context.Context, opts Options) *Operation {
-	do := func(_ payload, turn *apiv1.Turn) *apiv1.LineRequest {
+	do := func(_ payload, turn *apiv1.Turn, limit time.Duration) *apiv1.LineRequest {
 		return &apiv1.LineRequest{Call: &apiv1.LineRequest_Barrier{Barrier: &apiv1.BarrierRequest{
-			Job: r.job, Rank: r.rank, Turn: turn, TimeoutSeconds: opts.Timeout.Seconds(),
+			Job: r.job, Rank: r.rank, Turn: turn, TimeoutSeconds: limit.Seconds(),
 		}}}
 	}
 	return r.start(ctx, &task{opts: Options{Timeout: opts.Timeout}, do: do, take: r.inMemory})

@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/gridagent/gridagent/agent/api/line"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
@@ -91,17 +92,69 @@ func (o *Operation) outcome(ctx context.Context, err error) error {
 type numbers struct {
 	mu    sync.Mutex // guards the fields below
 	next  uint64
-	open  map[uint64]bool // whose results have not been taken
-	freed []uint64        // whose results have been, since the agent was told
-	tasks sync.WaitGroup  // a goroutine for each that is not over
-	ctx   context.Context // of all
+	open  map[uint64]bool            // whose results have not been taken
+	low   uint64                     // the lowest of open, or next
+	waits map[uint64][]chan struct{} // by what low must be: closed when it is
+	freed []uint64                   // whose results have been, since the agent was told
+	tasks sync.WaitGroup             // a goroutine for each that is not over
+	ctx   context.Context            // of all
 	stop  context.CancelCauseFunc
 }
 
 func newNumbers() *numbers {
-	n := &numbers{next: 1, open: make(map[uint64]bool)}
+	n := &numbers{next: 1, low: 1, open: make(map[uint64]bool), waits: make(map[uint64][]chan struct{})}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	return n
+}
+
+const (
+	// maxAhead is how many operations of a rank the agent is asked for at once, from the lowest that is not over. The agent ends a line with
+	// more than its own bound, and counts those whose answers are on their way.
+	maxAhead = line.MaxAsked / 4
+	// maxHandedOver is the same for those with a spool file.
+	maxHandedOver = line.MaxInputs - 1
+)
+
+// room returns when number n is one of the first so many from the lowest open one on. That takes at most limit, if it is not 0: room returns what is left of it.
+func (ns *numbers) room(ctx context.Context, n, many uint64, limit time.Duration) (left time.Duration, err error) {
+	ns.mu.Lock()
+	if n < ns.low+many {
+		ns.mu.Unlock()
+		return limit, nil
+	}
+	due := make(chan struct{})
+	ns.waits[n-many+1] = append(ns.waits[n-many+1], due)
+	ns.mu.Unlock()
+	var late <-chan time.Time
+	begun := time.Now()
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-due:
+	case <-ctx.Done():
+		return 0, ended(ctx)
+	case <-late:
+		return 0, connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("no result within %v: %w", limit, context.DeadlineExceeded))
+	}
+	if limit > 0 {
+		limit = max(limit-time.Since(begun), time.Millisecond) // 0 would be no limit
+	}
+	return limit, nil
+}
+
+// close takes number n from those that are open, and lets those go on that wait for it. It needs mu.
+func (ns *numbers) close(n uint64) {
+	delete(ns.open, n)
+	for ns.low < ns.next && !ns.open[ns.low] {
+		ns.low++
+		for _, due := range ns.waits[ns.low] {
+			close(due)
+		}
+		delete(ns.waits, ns.low)
+	}
 }
 
 // start runs t in a goroutine that ends with the operation, with ctx, or with the rank.
@@ -148,13 +201,9 @@ func (r *Rank) turn(n uint64) *apiv1.Turn {
 	ns := r.numbers
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	low := ns.next
-	for n := range ns.open {
-		low = min(low, n)
-	}
-	also := slices.DeleteFunc(ns.freed, func(f uint64) bool { return f < low })
+	also := slices.DeleteFunc(ns.freed, func(f uint64) bool { return f < ns.low })
 	ns.freed = nil
-	return &apiv1.Turn{Number: n, Taken: low, InlineLimit: maxInline, AlsoTaken: also}
+	return &apiv1.Turn{Number: n, Taken: ns.low, InlineLimit: maxInline, AlsoTaken: also}
 }
 
 // taken says that the result of number n has been taken, if it left a file.
@@ -162,7 +211,7 @@ func (r *Rank) taken(n uint64, file bool) {
 	ns := r.numbers
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	delete(ns.open, n)
+	ns.close(n)
 	if file {
 		ns.freed = append(ns.freed, n)
 	}
@@ -173,11 +222,11 @@ func (r *Rank) taken(n uint64, file bool) {
 func (r *Rank) missed(n uint64, err error) {
 	ns := r.numbers
 	ns.mu.Lock()
-	delete(ns.open, n) // now: as soon as it is unlocked another operation may have the number
 	last := ns.next == n+1
 	if last {
 		ns.next = n
 	}
+	ns.close(n) // now: as soon as it is unlocked another operation may have the number
 	ns.mu.Unlock()
 	if !last {
 		r.broken(err)

@@ -88,8 +88,8 @@ func (r *response) total() (n int64) {
 	return n
 }
 
-// A request makes the message that asks for one collective.
-type request func(in payload, turn *apiv1.Turn) *apiv1.LineRequest
+// A request makes the message that asks for one collective, which may take so long; 0: as long as it wants.
+type request func(in payload, turn *apiv1.Turn, limit time.Duration) *apiv1.LineRequest
 
 // A task is one operation from a rank's side.
 type task struct {
@@ -106,6 +106,11 @@ type task struct {
 
 // run carries out a task in the turn of number n.
 func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
+	spooled, many := t.size > maxInline || t.data == nil && t.size > 0, uint64(maxAhead)
+	if spooled {
+		many = maxHandedOver
+	}
+	limit, roomErr := r.numbers.room(ctx, n, many, t.opts.Timeout)
 	if err := context.Cause(r.numbers.ctx); err != nil {
 		r.taken(n, false)
 		if ge := r.failure(endGrace); ge != nil {
@@ -113,8 +118,13 @@ func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
 		}
 		return nil, err
 	}
+	if roomErr != nil {
+		r.taken(n, false)
+		r.broken(roomErr) // also where it was the last: other ranks may be at it
+		return nil, roomErr
+	}
 	in := payload{data: t.data}
-	if t.size > maxInline || t.data == nil && t.size > 0 {
+	if spooled {
 		path, err := r.handOver(ctx, t)
 		if err != nil {
 			r.missed(n, err)
@@ -125,7 +135,7 @@ func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
 	file := false
 	defer func() { r.taken(n, file) }()
 	defer r.reportProgress(ctx, t.opts.Progress)()
-	resp, err := r.call(ctx, t.do(in, r.turn(n)), in)
+	resp, err := r.call(ctx, t.do(in, r.turn(n), limit), in)
 	if err != nil {
 		if !connect.IsWireError(err) {
 			r.broken(err)

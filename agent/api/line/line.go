@@ -31,6 +31,10 @@ const (
 	maxMessage = 17 << 20
 	// MaxInput bounds the payload of a request, and MaxResult that of an answer, in bytes.
 	MaxInput, MaxResult = 1 << 20, 16 << 20
+	// MaxAsked bounds the operations of one line that are under way or wait for their turn. An agent ends a line that asks for more.
+	MaxAsked = 4096
+	// MaxInputs bounds the spool files of a rank that wait for their operations. An agent removes the oldest of more.
+	MaxInputs = 17
 
 	headSize = 8
 	// small is up to where a payload is copied behind its message rather than handed to the kernel by itself.
