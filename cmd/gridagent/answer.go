@@ -24,7 +24,7 @@ func (e *silentError) Error() string {
 }
 
 // An impatient client bounds the calls that only ask what the agent knows, or have it do what is done at once. What an agent may
-// rightly take long for, an exchange or a probe, has limits of its own.
+// rightly take long for, an exchange or a probe, has limits of its own, and so has leave (its --timeout).
 type impatient struct {
 	apiv1connect.AgentServiceClient
 	limit time.Duration
@@ -48,10 +48,6 @@ func (c impatient) MapDiff(ctx context.Context, r *connect.Request[apiv1.MapDiff
 
 func (c impatient) Pools(ctx context.Context, r *connect.Request[apiv1.PoolsRequest]) (*connect.Response[apiv1.PoolsResponse], error) {
 	return within(ctx, c.limit, c.AgentServiceClient.Pools, r)
-}
-
-func (c impatient) Leave(ctx context.Context, r *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {
-	return within(ctx, c.limit, c.AgentServiceClient.Leave, r)
 }
 
 func (c impatient) TokenCreate(ctx context.Context, r *connect.Request[apiv1.TokenCreateRequest]) (*connect.Response[apiv1.TokenCreateResponse], error) {

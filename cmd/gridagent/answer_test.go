@@ -65,7 +65,7 @@ func TestStoppedAgent(t *testing.T) {
 	}
 	defer l.Close()
 	for _, args := range []string{
-		"status", "members", "map", "pools", "plan cache", "token create", "token list", "token revoke 3f9c1a20", "leave", "leave --timeout 40ms",
+		"status", "members", "map", "pools", "plan cache", "token create", "token list", "token revoke 3f9c1a20", "leave --timeout 40ms",
 		"bench allgather --job b --rank 0 --ranks 2",
 	} {
 		var errs strings.Builder

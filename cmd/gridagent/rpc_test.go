@@ -270,6 +270,21 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestLeaveHasItsOwnTime: --timeout counts also where it is longer than other answers may take.
+func TestLeaveHasItsOwnTime(t *testing.T) {
+	defer func(was time.Duration) { answerTime = was }(answerTime)
+	answerTime = 50 * time.Millisecond
+	f := &fakeAgent{}
+	f.leaving = func() {
+		time.Sleep(4 * answerTime)
+		time.AfterFunc(50*time.Millisecond, f.stop)
+	}
+	status, out, errs := gridagent(t, "leave", "--socket", f.serve(t), "--timeout", "20s")
+	if status != exitOK || out != "left the cluster\n" {
+		t.Errorf("status %d, %q, %q", status, out, errs)
+	}
+}
+
 // TestAllgatherFailure checks that a group's end becomes its own status, with the agent's words.
 func TestAllgatherFailure(t *testing.T) {
 	failed := connect.NewError(connect.CodeAborted, errors.New("rank 2 on host b is lost: gone"))
