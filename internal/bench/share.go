@@ -18,7 +18,7 @@ type greeting struct {
 }
 
 // greetingVersion changes with what ranks share, or with how they run a benchmark.
-const greetingVersion = 1
+const greetingVersion = 2
 
 // An observation is what one rank saw of one operation.
 type observation struct {
@@ -75,7 +75,10 @@ func (b *run) agree(ctx context.Context) error {
 
 // differ says how the greeting of rank r differs from that of rank 0, empty if it does not.
 func differ(g, first greeting, r int) string {
-	if g.Version != greetingVersion || len(g.Terms) != len(first.Terms) {
+	switch {
+	case g.Version > 0 && g.Version != greetingVersion:
+		return fmt.Sprintf("rank %d runs version %d of the benchmark, and this is version %d: %s", r, g.Version, greetingVersion, runTheSame)
+	case g.Version != greetingVersion || len(g.Terms) != len(first.Terms):
 		return notBench(r)
 	}
 	for i, term := range g.Terms {
@@ -90,7 +93,12 @@ func differ(g, first greeting, r int) string {
 	return ""
 }
 
-func notBench(r int) string { return fmt.Sprintf("rank %d runs no benchmark of this version", r) }
+func notBench(r int) string {
+	return fmt.Sprintf("rank %d runs no benchmark of this version: %s", r, runTheSame)
+}
+
+// runTheSame says what to do about ranks that differ in more than their flags.
+const runTheSame = "run gridagent bench of the same release at every rank"
 
 // named shows the value of a term, which another rank's process has made.
 func named(v string) string {

@@ -43,7 +43,8 @@ func FuzzWhatOthersSay(f *testing.F) {
 	}
 	f.Add(hello, []byte(`{"s":1,"a":0.5,"alg":"shift","sent":{"A":3}}`))
 	f.Add(hello, []byte(`{"s":1,"wrong":{"from":7,"says":"zeros"}}`))
-	f.Add([]byte(`{"bench":1,"terms":[["collective"],[]]}`), []byte(`{}`))
+	f.Add([]byte(`{"bench":2,"terms":[["collective"],[]]}`), []byte(`{}`))
+	f.Add([]byte(`{"bench":2}`), []byte(`null`))
 	f.Add([]byte(`{"bench":1}`), []byte(`null`))
 	f.Add([]byte("the content of a file"), []byte{})
 	f.Fuzz(func(t *testing.T, greets, observes []byte) {
@@ -69,6 +70,27 @@ func FuzzWhatOthersSay(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestOtherVersions: a rank of a release whose benchmark is another one is refused, also where its terms read alike, and who reads that knows what to do.
+func TestOtherVersions(t *testing.T) {
+	cfg := Config{Collective: plan.Alltoall, Sizes: []int64{0}, Iterations: 1, Shape: "square"}
+	for version, says := range map[int]string{
+		0: "rank 1 runs no benchmark of this version: run gridagent bench of the same release at every rank",
+		1: "rank 1 runs version 1 of the benchmark, and this is version 2: run gridagent bench of the same release at every rank", // its square is another
+		2: "",
+		3: "rank 1 runs version 3 of the benchmark, and this is version 2: run gridagent bench of the same release at every rank",
+	} {
+		hello, err := json.Marshal(greeting{Version: version, Site: "B", Terms: cfg.terms()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Run(t.Context(), &lone{says: [][]byte{hello, []byte(`{"s":1,"a":0.5,"alg":"shift"}`)}}, cfg)
+		var mismatch *MismatchError
+		if says == "" && err != nil || says != "" && (!errors.As(err, &mismatch) || mismatch.Cause != says || mismatch.Rank != 1 || mismatch.Host != "b") {
+			t.Errorf("version %d: %v, want %q", version, err, says)
+		}
+	}
 }
 
 // TestSummary checks the figures of iterations of which one has no bound.
