@@ -281,7 +281,7 @@ func (a *Agent) serveAPI(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	// Calls under way end by themselves: their context has.
-	quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	if srv.Shutdown(quiet) != nil {
 		srv.Close()

@@ -23,8 +23,8 @@ import (
 const (
 	// spare is how many workers stay for the next requests when theirs are done.
 	spare = 2
-	// lastAnswers is how long a client may take to read what it is told when the agent stops.
-	lastAnswers = time.Second
+	// lastAnswers is how long after the agent's end clients can read what they are told of it: that is known after group.LastWords at the latest.
+	lastAnswers = group.LastWords + time.Second
 )
 
 // A lineServer carries out the operations that a client asks for over one line.

@@ -111,7 +111,7 @@ func (s *service) join(ctx context.Context, job string, rank, ranks uint32, opts
 	if err != nil {
 		return nil, err
 	}
-	ss := newSession(r)
+	ss := newSession(s.ctx, r)
 	s.mu.Lock()
 	s.ranks[rankKey{job, rank}] = ss
 	s.mu.Unlock()

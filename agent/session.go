@@ -20,6 +20,7 @@ const _ uint = maxInputs - (group.MaxUnderWay + 1) // not fewer
 
 // A session is one rank of a local client, from Join until its stream ends.
 type session struct {
+	agent context.Context // ends with the agent
 	rank  *group.Rank
 	turns turns
 
@@ -28,7 +29,9 @@ type session struct {
 	inputs []*spooledInput
 }
 
-func newSession(r *group.Rank) *session { return &session{rank: r, turns: newTurns()} }
+func newSession(agent context.Context, r *group.Rank) *session {
+	return &session{agent: agent, rank: r, turns: newTurns()}
+}
 
 // putInput adds a spooled input. Where there are too many, the file of the oldest goes. It
 // reports whether the session still lasts; if not, in is the caller's to remove.
@@ -121,7 +124,12 @@ func (ss *session) operation(ctx context.Context) (op context.Context, done func
 		case errors.Is(cause, errDeadline):
 		case errors.Is(ctx.Err(), context.DeadlineExceeded): // Connect and gRPC clients send theirs along
 			cause = errDeadline
-		default: // whatever the cause: that the agent stops, or is told to by a signal, comes here too
+		case ss.agent.Err() != nil: // nobody gave up: the group ends with the agent, and says so
+			select {
+			case <-ss.rank.Done().Done():
+			case <-op.Done():
+			}
+		default: // whatever the cause
 			cause = errHungUp
 			select {
 			case <-ss.rank.Done().Done():

@@ -215,9 +215,9 @@ func (g *Groups) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitRests lets what other hosts wait for arrive, of operations that are over here, for as long as lastWords.
+// awaitRests lets what other hosts wait for arrive, of operations that are over here, for as long as LastWords.
 func awaitRests(members []*member) {
-	timer := time.NewTimer(lastWords)
+	timer := time.NewTimer(LastWords)
 	defer timer.Stop()
 	for _, m := range members {
 		for _, through := range m.resting() {
@@ -245,8 +245,9 @@ func (g *Groups) startLocked(f func()) bool {
 	return true
 }
 
-// lastWords is how long peers that do not listen, or do not confirm, can each hold up the end of Run.
-const lastWords = 2 * time.Second
+// LastWords is how long peers that do not listen, or do not confirm, can each hold up the end of Run. Its own ranks are told that the host
+// stops when that time for those that do not confirm is over, at the latest.
+const LastWords = 2 * time.Second
 
 // Serve handles one incoming stream of messages from the agent on host. It returns when
 // it is done with the stream, or when the stream waits for its coordinator: it then ends
@@ -268,7 +269,7 @@ func (g *Groups) Serve(host string, s Stream) {
 		if s == nil {
 			return // who has its session reads on here
 		}
-		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(lastWords, s.Abort) })()
+		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(LastWords, s.Abort) })()
 		g.attach(m.Group, attached{host, s})
 	case m.Kind == kindResume:
 		stop()

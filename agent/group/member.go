@@ -382,7 +382,7 @@ func (m *member) resting() (through []<-chan struct{}) {
 	return through
 }
 
-// awaitRests waits until they are through, and once the group has ended for as long as lastWords: nobody waits for anything then, and
+// awaitRests waits until they are through, and once the group has ended for as long as LastWords: nobody waits for anything then, and
 // who has not confirmed will not.
 func (m *member) awaitRests() {
 	ended := m.ended
@@ -393,7 +393,7 @@ func (m *member) awaitRests() {
 			case <-through:
 				waits = false
 			case <-ended:
-				ended, limit = nil, time.After(lastWords)
+				ended, limit = nil, time.After(LastWords)
 			case <-limit:
 				return
 			case <-m.ctx.Done():

@@ -86,7 +86,7 @@ func TestRestOfARun(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		rest, want time.Duration
-	}{{"the host stops", rest, rest}, {"the host stops, and nobody confirms", time.Hour, lastWords}} {
+	}{{"the host stops", rest, rest}, {"the host stops, and nobody confirms", time.Hour, LastWords}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, stop := newFabric(t, "a", "b")
