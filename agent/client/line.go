@@ -245,27 +245,76 @@ func (r *Rank) call(ctx context.Context, req *apiv1.LineRequest, in payload) (*r
 	panic(fmt.Sprintf("no collective %T", req.Call))
 }
 
-// lines is a rank's line, which is opened for its first operation.
+// lines is a rank's line. It is opened for the rank's first operation, and for later ones again where that has failed.
 type lines struct {
-	once sync.Once
-	l    *caller // nil: there is none
+	mu      sync.Mutex // guards the fields below
+	opening *opening   // the one under way, or that has the line; nil: neither
+	failed  bool       // one has: nobody waits for those after it, as there may be no end of them
+	none    bool       // there are no more: the agent has no lines, or the rank is closed
 }
 
-// line returns the rank's line, nil where there is none, or had not been made when the context of the first operation ended: then Connect says what
-// is the matter.
+// An opening is one attempt to have a line.
+type opening struct {
+	done chan struct{} // closed when it is over, and l is set
+	l    *caller       // nil: it failed
+}
+
+// line returns the rank's line, nil where there is none, or it is not there when ctx ends: then Connect says what is the matter. The
+// opening is nobody's own: it goes on when the operation that it was begun for has ended.
 func (r *Rank) line(ctx context.Context) *caller {
-	r.lines.once.Do(func() {
-		if l, err := r.c.openLine(ctx); err == nil {
-			r.lines.l = l
+	ls := &r.lines
+	ls.mu.Lock()
+	o, waits := ls.opening, !ls.failed
+	if o == nil && !ls.none {
+		o = &opening{done: make(chan struct{})}
+		ls.opening = o
+		go r.open(o)
+	}
+	ls.mu.Unlock()
+	switch {
+	case o == nil:
+		return nil
+	case waits:
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return nil
 		}
-	})
-	return r.lines.l
+	default:
+		select {
+		case <-o.done:
+		default:
+			return nil
+		}
+	}
+	return o.l
+}
+
+// open carries out o, which ends with the rank.
+func (r *Rank) open(o *opening) {
+	defer close(o.done)
+	l, err := r.c.openLine(r.numbers.ctx)
+	ls := &r.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if err != nil {
+		ls.opening, ls.failed = nil, true
+		ls.none = ls.none || errors.Is(err, errNoLine)
+		return
+	}
+	o.l = l
 }
 
 // closeLine ends the rank's line, if there is one. There is none from then on.
 func (r *Rank) closeLine() {
-	r.lines.once.Do(func() {})
-	if r.lines.l != nil {
-		r.lines.l.close()
+	r.lines.mu.Lock()
+	r.lines.none = true
+	o := r.lines.opening
+	r.lines.mu.Unlock()
+	if o == nil {
+		return
+	}
+	if <-o.done; o.l != nil {
+		o.l.close()
 	}
 }
