@@ -13,7 +13,7 @@ func set(t *testing.T, at time.Time, d time.Duration) time.Time {
 	// Go keeps seconds since 1885 in 33 bits above 30 bits of nanoseconds where a time has both clocks.
 	*(*uint64)(unsafe.Pointer(&at)) += uint64(d/time.Second) << 30
 	if at.Unix() != was.Unix()+int64(d/time.Second) || !at.Equal(was) {
-		t.Skip("times of this Go version cannot be set so")
+		t.Fatal("times of this Go version cannot be set so: their two readings are kept in another way")
 	}
 	return at
 }
