@@ -141,7 +141,7 @@ func (p *Prober) insistLong(ctx context.Context, l longProbe) error {
 	for begun := time.Now(); ; {
 		err := p.doLong(ctx, l)
 		var busy *BusyError
-		if !errors.As(err, &busy) || busy.Retry >= longRetry || time.Since(begun) >= longRest || p.pressed() {
+		if !errors.As(err, &busy) || busy.Retry >= longRetry || time.Since(begun) >= longRest || p.pressed() || !p.inTurn(l) {
 			return err
 		}
 		if sleep(ctx, p.jitter(longRetry)) != nil {

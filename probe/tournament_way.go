@@ -44,6 +44,12 @@ func (p *Prober) follows(done longProbe, err error) (l longProbe, ok bool) {
 	return p.searchOf(site, now)
 }
 
+// inTurn reports whether a long probe may still begin as far as the turns of directions go: it has waited for its lease or its peer.
+func (p *Prober) inTurn(l longProbe) bool {
+	self, site := p.cfg.Self.site(), l.peer.site()
+	return l.glance || l.kind == KindLogP || site == self || ourWay(self, site, l.takes(), time.Now())
+}
+
 // unsearched reports whether this host has not searched the link yet, or only once and without a gain.
 func (l *linkState) unsearched() bool { return l.searchedAt.IsZero() || l.doubted }
 

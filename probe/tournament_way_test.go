@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -38,6 +40,33 @@ func TestOurWay(t *testing.T) {
 				t.Errorf("of %d hosts %d may begin in an hour", hosts, len(begun))
 			}
 		}
+	}
+}
+
+// A long probe whose peer is taken is asked for again while the turn of its direction lasts, and no longer.
+func TestLongProbeIsNotInsistedOnOutOfTurn(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &declining{after: 2 * time.Millisecond, retry: slotRetry, n: make(map[string]int)}
+			p, err := New(Config{Self: Peer{"a0", "a"}, Peers: func() []Peer { return []Peer{{"b0", "b"}} }, Endpoint: e, Record: drop})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.look()
+			l := longProbe{kind: KindBandwidth, peer: Peer{"b0", "b"}, rate: 1e6, rtt: 20 * time.Millisecond}
+			open := func(now time.Time) bool { return ourWay("a", "b", l.takes(), now) }
+			for open(time.Now()) || !open(time.Now().Add(time.Millisecond)) { // until a turn begins
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Millisecond)
+			for late && open(time.Now().Add(time.Millisecond)) {
+				time.Sleep(time.Millisecond)
+			}
+			err = p.insistLong(t.Context(), l)
+			if n := e.n["b0"]; !errors.As(err, new(*BusyError)) || late != (n == 1) {
+				t.Errorf("at the end of a turn: %v. b0 was asked %d times: %v", late, n, err)
+			}
+		})
 	}
 }
 
