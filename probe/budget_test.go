@@ -184,7 +184,7 @@ func TestKeeperLeasesOneAtATime(t *testing.T) {
 			wg.Go(func() {
 				l := links[i%2]
 				q := ask(first)
-				q.host = fmt.Sprintf("h%d", i)
+				q.host, q.cost = fmt.Sprintf("h%d", i), firstCost+1 // a long probe's
 				release, err := k.acquire(context.Background(), l, q)
 				if err != nil {
 					t.Errorf("%d: %v", i, err)
@@ -222,8 +222,17 @@ func TestKeeperRefuses(t *testing.T) {
 		}
 		var busy *BusyError
 		start := time.Now()
-		if _, err := k.acquire(context.Background(), l, ask(first)); !errors.As(err, &busy) || time.Since(start) != leaseQueue {
+		if _, err := k.acquire(context.Background(), l, ask(again)); !errors.As(err, &busy) || time.Since(start) != leaseQueue {
 			t.Errorf("held: %v after %v", err, time.Since(start))
+		}
+		time.Sleep(insideTime)
+		for _, u := range []use{first, watch} { // trains of a turn
+			round, _ := roundAt(time.Now())
+			_, err := k.acquire(context.Background(), l, ask(u))
+			if r, into := roundAt(time.Now()); !errors.As(err, &busy) || r != round+1 || into >= insideTime || into+busy.Retry >= insideTime {
+				t.Errorf("held: %v, %v into round %d of what a turn of round %d has asked for, want before the next turns", err, into, r, round)
+			}
+			time.Sleep(insideTime)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

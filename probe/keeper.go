@@ -18,7 +18,7 @@ const (
 	// longLease is the same where a long probe may follow, an operator's or a scheduled one.
 	longLease = 2 * time.Minute
 	// leaseQueue is how long a request waits for a lease that is held: handing over
-	// beats asking again.
+	// beats asking again. One for a turn waits no longer than until the next turns: see [patience].
 	leaseQueue   = 5 * time.Second
 	leaseWaiters = 64   // a link
 	leaseAsks    = 4    // of them of one host: a turn, a second opinion, a long probe, an operator's
@@ -121,11 +121,12 @@ func newKeeper(t terms) *keeper {
 	return &keeper{terms: t, links: make(map[siteLink]*leased), holds: make(map[string]*hold)}
 }
 
-// acquire waits for the lease of l, at most leaseQueue. It returns a [BusyError] if
+// acquire waits for the lease of l, at most as long as patience says. It returns a [BusyError] if
 // the lease cannot be had now: it is held, or the link's budget is spent. On success
 // the caller must call release once with the bytes it sent and the rate it read, 0 if none.
 func (k *keeper) acquire(ctx context.Context, l siteLink, q request) (release func(bytes int64, rate netmap.BytesPerSec), err error) {
-	ctx, cancel := context.WithTimeout(ctx, leaseQueue)
+	most, retry := patience(q, time.Now())
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
 		freed, u, err := k.try(l, q)
@@ -140,9 +141,19 @@ func (k *keeper) acquire(ctx context.Context, l siteLink, q request) (release fu
 			k.leave(l, q.host)
 		case <-ctx.Done():
 			k.leave(l, q.host)
-			return nil, &BusyError{Retry: time.Second, Why: "queue for the link"}
+			return nil, &BusyError{Retry: retry, Why: "queue for the link"}
 		}
 	}
+}
+
+// patience returns how long a request waits at most for a lease that is held, and after how long its host may ask again. A train of
+// a turn waits until shortly before the next turns: its host may have one with another site then, and this link is another host's.
+func patience(q request, now time.Time) (most, retry time.Duration) {
+	if q.use == watch || q.use == first && q.cost <= firstCost {
+		_, into := roundAt(now)
+		return mod64(insideTime/2-into, roundTime), slotRetry
+	}
+	return leaseQueue, time.Second
 }
 
 // try takes the lease, or returns what to wait for; the caller then owes a call of leave.

@@ -145,6 +145,9 @@ func (p *Prober) serveLease(ctx context.Context, s *lane.Stream, m message) erro
 		hold = longLease
 	}
 	s.SetDeadline(time.Now().Add(leaseQueue + hold))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.Context(), cancel)() // who has given up waits no longer
 	give, err := p.keeper.acquire(ctx, siteLink{own, m.Site}, q)
 	var busy *BusyError
 	if errors.As(err, &busy) {

@@ -141,12 +141,13 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 		u := c.use(watch)
 		err := p.across(ctx, c.Peer, u)
 		var busy *BusyError
+		r, _ := roundAt(time.Now())
 		switch taken := errors.As(err, new(*peerBusyError)); {
 		case taken && !waited: // another may be free
 			if c.suspect {
 				asked[c.Name] = true
 			}
-		case errors.As(err, &busy) && busy.Retry <= roundTime && !waited:
+		case errors.As(err, &busy) && busy.Retry <= roundTime && !waited && r == round:
 			// The budget is all but there: on a link that has no turn in each round it would
 			// otherwise wait for seconds.
 			waited = true
