@@ -122,8 +122,9 @@ type peerState struct {
 // linkState is what it remembers of the links to the hosts of a site.
 type linkState struct {
 	since                time.Time          // when its first host was seen
-	closed               time.Time          // no lease before, but for second opinions
-	barred               time.Time          // the same for these
+	closed               time.Time          // no lease before, but for second opinions and first measurements
+	barred               time.Time          // the same for second opinions
+	filled               time.Time          // the same for first measurements
 	denied               map[string]denial  // by keeper that grants nothing; a few
 	pinged               time.Time          // when a host of it was pinged last
 	lengthened           time.Time          // when the path to one of its hosts was last found to have become longer

@@ -126,12 +126,21 @@ func (p *Prober) turnAcross(ctx context.Context, round int64) {
 		now := time.Now()
 		p.mu.Lock()
 		l := p.links[site]
-		shut := l == nil || now.Before(l.closed)
+		var watching, starting bool // whether a lease may be had to watch the link, and for a first measurement
+		if l != nil {
+			watching, starting = !now.Before(l.closed), !now.Before(l.filled)
+		}
 		p.mu.Unlock()
-		if r, _ := roundAt(now); r != round && !waited || shut || p.cfg.Busy() {
+		if r, _ := roundAt(now); r != round && !waited || !watching && !starting || p.cfg.Busy() {
 			return
 		}
 		cs := p.candidates(func(q Peer) bool { return q.site() == site && !asked[q.Name] })
+		cs = slices.DeleteFunc(cs, func(c candidate) bool {
+			if c.use(watch) == first {
+				return !starting
+			}
+			return !watching
+		})
 		p.mu.Lock()
 		c, ok := choose(cs, m.to, now, p.cfg.Interval, p.rng)
 		p.mu.Unlock()
@@ -213,7 +222,7 @@ func (p *Prober) stranger(now time.Time) (peer Peer, ok bool) {
 		if s != nil && s.read == 0 && p.around.partners[q.Name] && !now.Before(s.spare.notBefore) {
 			unread[q.Name] = true
 		}
-		if l == nil || s == nil || now.Before(l.closed) || now.Sub(s.since) < spareAfter {
+		if l == nil || s == nil || now.Before(l.filled) || now.Sub(s.since) < spareAfter {
 			continue
 		}
 		if !slices.Contains(sites, q.site()) {
@@ -296,9 +305,12 @@ func (p *Prober) refused(site string, u use, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.links[site]; l != nil {
-		if until := time.Now().Add(retry); u == urgent {
+		switch until := time.Now().Add(retry); u {
+		case urgent:
 			l.barred = until
-		} else {
+		case first:
+			l.filled = until
+		default:
 			l.closed = until
 		}
 	}
