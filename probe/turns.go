@@ -272,6 +272,15 @@ func (p *Prober) across(ctx context.Context, peer Peer, u use) error {
 	}
 	var give func(int64, netmap.BytesPerSec)
 	if err == nil {
+		// While a long probe holds this host's slot the link is for others.
+		free, taken := p.takeSlot(ctx)
+		if taken != nil && ctx.Err() != nil {
+			return taken
+		} else if taken != nil {
+			p.settle(peer.Name, func(s *peerState) *schedule { return &s.bandwidth }, p.pause(peer), taken)
+			return &peerBusyError{taken}
+		}
+		free()
 		give, err = p.lease(ctx, peer.site(), request{use: u, cost: cost})
 	}
 	if err != nil {
