@@ -160,7 +160,7 @@ func TestMembersTimeout(t *testing.T) {
 func TestMembersWaitForAgent(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none")
 	begin := time.Now()
-	status, _, errs := gridagent(t, "members", "--socket", socket, "--wait", "1", "--timeout", "1s")
+	status, _, errs := gridagent(t, "members", "--socket", socket, "--wait", "1", "--timeout", "250ms")
 	if status != exitUnreachable || time.Since(begin) < 250*time.Millisecond {
 		t.Errorf("status %d after %v (%s), want %d after 250ms", status, time.Since(begin), errs, exitUnreachable)
 	}
@@ -259,11 +259,11 @@ func TestAgentErrors(t *testing.T) {
 func TestLeave(t *testing.T) {
 	f := &fakeAgent{}
 	socket := f.serve(t)
-	status, out, errs := gridagent(t, "leave", "--socket", socket, "--timeout", "1s")
-	if status != exitFailure || !strings.Contains(errs, "still runs after 1s") || out != "" {
+	status, out, errs := gridagent(t, "leave", "--socket", socket, "--timeout", "250ms")
+	if status != exitFailure || !strings.Contains(errs, "still runs after 250ms") || out != "" {
 		t.Errorf("an agent that stays: status %d, %q, %q", status, out, errs)
 	}
-	f.leaving = func() { time.AfterFunc(500*time.Millisecond, f.stop) }
+	f.leaving = func() { time.AfterFunc(150*time.Millisecond, f.stop) }
 	status, out, errs = gridagent(t, "leave", "--socket", socket)
 	if status != exitOK || out != "left the cluster\n" {
 		t.Errorf("status %d, %q, %q", status, out, errs)
