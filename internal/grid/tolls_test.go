@@ -17,7 +17,8 @@ func TestExchangesTellOfLosses(t *testing.T) {
 	for _, tt := range []struct {
 		name, rate string
 		loss       float64
-	}{{"lossy", "20Mbps", 0.02}, {"full", "2Mbps", 0}} {
+		exchanges  int
+	}{{"lossy", "20Mbps", 0.02, 30}, {"full", "2Mbps", 0, 10}} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := gridtest.Sites(t, tt.rate, "50ms", 4, 4)
 			for i := range g.WAN {
@@ -26,11 +27,12 @@ func TestExchangesTellOfLosses(t *testing.T) {
 			gridtest.Run(t, gridtest.Config{Grid: g, Seed: 3}, func(c *gridtest.Cluster) {
 				time.Sleep(15 * time.Second)
 				lost := 0
-				for range 10 {
+				for range tt.exchanges {
 					lost += c.MustRun(c.Job("", c.EachHost(), 128<<10)).Lost
 				}
 				snap := c.Map()
 				hosts := snap.Hosts()
+				var allOf, allGone float64
 				for _, from := range []string{"a", "b"} {
 					var of, gone float64
 					for i := range snap.N() {
@@ -41,14 +43,23 @@ func TestExchangesTellOfLosses(t *testing.T) {
 						}
 					}
 					c.T.Logf("from %s: %.0f of %.0f packets lost by the map; %d lost in all", from, gone, of, lost)
-					want := tt.loss * of
-					chance := 3 * math.Sqrt(want) // three standard deviations of a count
+					allOf, allGone = allOf+of, allGone+gone
 					switch {
-					case tt.loss == 0 && gone > 0, tt.loss > 0 && !(of >= 200 && gone >= want-max(want/2, chance) && gone <= want+max(want, chance) && gone > 0):
+					case tt.loss == 0 && gone > 0, tt.loss > 0 && gone <= 0:
 						c.T.Errorf("from %s: the map says that %.0f of %.0f packets are lost, want a share of %g", from, gone, of, tt.loss)
 					case tt.loss == 0 && lost < 100:
 						c.T.Errorf("%d packets were lost: no queue was full", lost)
 					}
+				}
+				// Lanes count acknowledgements among what they sent, which are never told as lost: up to an eighth too little was seen. The
+				// rest is chance: three standard deviations of a count, over both directions.
+				want := tt.loss * allOf
+				if tt.loss > 0 && allOf < 2000 {
+					c.T.Errorf("the map tells of %.0f packets: no more than probes have seen", allOf) // 1,300 to 1,550 without exchanges
+				}
+				chance := 3 * math.Sqrt(want)
+				if least, most := 0.8*want-chance, 1.2*want+chance; allGone < least || allGone > most {
+					c.T.Errorf("the map says that %.0f of %.0f packets are lost, want %.0f … %.0f", allGone, allOf, least, most)
 				}
 			})
 		})
