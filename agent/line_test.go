@@ -222,7 +222,7 @@ func TestManyAtOnce(t *testing.T) {
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for r := range ops {
 		for i, o := range ops[r] {

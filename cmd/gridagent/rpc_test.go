@@ -27,6 +27,7 @@ type fakeAgent struct {
 	calls   atomic.Int64
 	leave   error
 	status  func() // called when the status is asked for
+	leaving func() // called before the answer to leave
 	stop    func() // ends the server
 	join    error
 	settled int64 // call of Map or Pools from which on the map is complete
@@ -76,6 +77,9 @@ func (f *fakeAgent) Pools(context.Context, *connect.Request[apiv1.PoolsRequest])
 }
 
 func (f *fakeAgent) Leave(context.Context, *connect.Request[apiv1.LeaveRequest]) (*connect.Response[apiv1.LeaveResponse], error) {
+	if f.leaving != nil {
+		f.leaving()
+	}
 	return connect.NewResponse(&apiv1.LeaveResponse{}), f.leave
 }
 
@@ -293,10 +297,12 @@ func TestLeave(t *testing.T) {
 func TestLeaveHasItsOwnTime(t *testing.T) {
 	defer func(was time.Duration) { answerTime = was }(answerTime)
 	answerTime = 50 * time.Millisecond
-	f := &fakeAgent{}
-	f.leaving = func() {
-		time.Sleep(4 * answerTime)
-		time.AfterFunc(50*time.Millisecond, f.stop)
+	var asked atomic.Int64
+	f := &fakeAgent{leaving: func() { time.Sleep(4 * answerTime) }}
+	f.status = func() {
+		if asked.Add(1) == 2 {
+			go f.stop()
+		}
 	}
 	status, out, errs := gridagent(t, "leave", "--socket", f.serve(t), "--timeout", "20s")
 	if status != exitOK || out != "left the cluster\n" {
