@@ -60,8 +60,8 @@ func (s *service) PlanCache(context.Context, *connect.Request[apiv1.PlanCacheReq
 	return connect.NewResponse(r), nil
 }
 
-// maxTuneIterations bounds how often each algorithm runs.
-const maxTuneIterations = 100
+// MaxTuneIterations bounds how often each algorithm runs.
+const MaxTuneIterations = 100
 
 // Tune runs the candidates over the live grid. See tune.go.
 func (s *service) Tune(ctx context.Context, req *connect.Request[apiv1.TuneRequest], stream *connect.ServerStream[apiv1.TuneEvent]) error {
@@ -132,8 +132,8 @@ func (a *Agent) newTuneRun(ctx context.Context, m *apiv1.TuneRequest, say func(*
 	if t.iterations == 0 {
 		t.iterations = 3
 	}
-	if t.iterations > maxTuneIterations {
-		return nil, invalid("%d iterations: want at most %d", t.iterations, maxTuneIterations)
+	if t.iterations > MaxTuneIterations {
+		return nil, invalid("%d iterations: want at most %d", t.iterations, MaxTuneIterations)
 	}
 	collectives, sizes := m.Collectives, m.Sizes
 	if len(collectives) == 0 {

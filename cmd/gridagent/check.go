@@ -138,8 +138,8 @@ func checkSpool(spool, dir string) error {
 			return usagef("--spool %s: it is the folder of --dir: give another, or leave it to the agent", spool)
 		}
 	}
-	// Package agent locks this file, and says so only at the start.
-	f, err := os.Open(filepath.Join(spool, "agent.lock"))
+	// An agent locks this file in its spool as in its folder, and says so only at the start.
+	f, err := os.Open(filepath.Join(spool, identity.FileLock))
 	if err != nil {
 		return nil
 	}

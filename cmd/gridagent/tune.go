@@ -7,13 +7,12 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/gridagent/gridagent/agent"
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/probe/gridfile"
 )
-
-const maxTuneIterations = 100 // package agent
 
 func (a *app) tuneCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -45,25 +44,25 @@ The links are loaded for as long as it runs. Interrupted, it ends at all hosts, 
 	algorithms := flags.StringSlice("algorithms", nil, "only these (default: all that may be the fastest; over more than 128 hosts, say which)")
 	sizes := &sizeList{bytes: []int64{1 << 10, 64 << 10, 1 << 20}}
 	flags.Var(sizes, "sizes", "sizes of a block with their units, and ranges like 1KiB..4MiB, which double")
-	iterations := flags.Int("iterations", 3, fmt.Sprintf("operations of each algorithm and size that count, at most %d", maxTuneIterations))
+	iterations := flags.Int("iterations", 3, fmt.Sprintf("operations of each algorithm and size that count, at most %d", agent.MaxTuneIterations))
 	noProgress := flags.Bool("no-progress", false, "no progress line (there is none anyway unless standard error is a terminal)")
 	setting(cmd, "no-progress")
 	output := outputFlag(cmd)
 	cmd.RunE = a.command(func(cmd *cobra.Command, _ []string) error {
-		if *iterations < 1 || *iterations > maxTuneIterations {
-			return usagef("--iterations %d: want 1 to %d", *iterations, maxTuneIterations)
+		if *iterations < 1 || *iterations > agent.MaxTuneIterations {
+			return usagef("--iterations %d: want 1 to %d", *iterations, agent.MaxTuneIterations)
 		}
 		if err := checkTuned(*collectives, *algorithms); err != nil {
 			return err
 		}
 		req := tuneRequest(*collectives, *algorithms, sizes.bytes, *iterations)
 		req.Hosts = *hosts
-		agent, err := at.client()
+		c, err := at.client()
 		if err != nil {
 			return err
 		}
-		defer agent.Close()
-		stream, err := agent.Planner().Tune(cmd.Context(), connect.NewRequest(req))
+		defer c.Close()
+		stream, err := c.Planner().Tune(cmd.Context(), connect.NewRequest(req))
 		if err != nil {
 			return rpcError(err)
 		}
