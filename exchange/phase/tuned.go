@@ -93,6 +93,9 @@ func Crowds(t *plan.Topology, sizes plan.AlltoallSizes) bool {
 	return largest(len(t.Hosts()), sizes) > portBuffer/int64(max(1, Load(t)))
 }
 
+// Fits reports whether the port of a cheap switch holds so many bytes: what comes to it from several hosts at once, and is more, may be lost.
+func Fits(bytes int64) bool { return bytes <= portBuffer }
+
 // oneSwitch reports whether all machines are on one.
 func oneSwitch(t *plan.Topology) bool {
 	for h := range t.Hosts() {

@@ -59,8 +59,8 @@ var allgathers = []Algorithm{
 	}, "duplex", "tree")),
 	ofRanks("ring", baseline.Ring),
 	ofRanks("neighbour-exchange", baseline.NeighbourExchange),
-	ofRanks("simple", baseline.Simple),
-	ofRanks("spreading-simple", baseline.SpreadingSimple),
+	crowds(ofRanks("simple", baseline.Simple)),
+	crowds(ofRanks("spreading-simple", baseline.SpreadingSimple)),
 	ofRanks("recursive-doubling", baseline.RecursiveDoubling),
 	ofRanks("bruck", baseline.Bruck),
 }
@@ -79,7 +79,7 @@ func across(a Algorithm) Algorithm {
 // onSwitches is the allgather over a logical ring of a switch tree.
 func onSwitches(name string, kind ring.Kind) Algorithm {
 	return Algorithm{Name: name, Make: func(p *Problem) (*plan.Plan, error) {
-		t, err := p.switches()
+		t, err := p.cables()
 		if err != nil {
 			return nil, err
 		}
@@ -95,33 +95,34 @@ func ofRanks(name string, make func([]string, []int64) (*plan.Plan, error)) Algo
 var alltoalls = []Algorithm{
 	across(with(wan.Name, false, (*Problem).wan, "fanout")),
 	with(aapcName, false, (*Problem).aapc, "sync", "sync-block", "within", "sync-strict"),
-	amongRanks("shift", shuffle.Shift),
+	amongRanks(shiftName, shuffle.Shift),
 	amongRanks("pairwise", shuffle.Pairwise),
-	crowding("sync-shuffle", shuffle.Synchronous),
+	crowds(amongRanks("sync-shuffle", shuffle.Synchronous)),
 	with("group-shuffle", false, func(p *Problem) (*plan.Plan, error) {
 		return shuffle.Group(p.Hosts(), p.Alltoall, p.fanout())
 	}, "fanout"),
 	across(with("hierarchical", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Clusters())
 	})),
-	crowding("simple", baseline.AlltoallSimple),
-	crowding("spreading-simple", baseline.AlltoallSpreadingSimple),
+	crowds(amongRanks("simple", baseline.AlltoallSimple)),
+	crowds(amongRanks("spreading-simple", baseline.AlltoallSpreadingSimple)),
 	amongRanks("pairwise-mpich", baseline.AlltoallPairwise),
 	amongRanks("bruck", baseline.AlltoallBruck),
 	amongRanks("ring", baseline.AlltoallRing),
 }
 
-// aapcName is the one alltoall that knows the cables between switches.
-const aapcName = "aapc"
+const (
+	aapcName  = "aapc"  // the one alltoall that knows the cables between switches
+	shiftName = "shift" // the one that is kind to those that nobody has declared
+)
 
 // amongRanks is an alltoall that knows nothing but ranks.
 func amongRanks(name string, make func([]string, plan.AlltoallSizes) (*plan.Plan, error)) Algorithm {
 	return Algorithm{Name: name, Make: func(p *Problem) (*plan.Plan, error) { return make(p.Hosts(), p.Alltoall) }}
 }
 
-// crowding is amongRanks for an algorithm without synchronisation.
-func crowding(name string, make func([]string, plan.AlltoallSizes) (*plan.Plan, error)) Algorithm {
-	a := amongRanks(name, make)
+// crowds marks an algorithm as one without synchronisation.
+func crowds(a Algorithm) Algorithm {
 	a.Crowds = true
 	return a
 }

@@ -14,7 +14,7 @@ import (
 // find that Min3 loses to other algorithms inside one cluster (HPDC 2007, §6.3), where
 // Faraj, Patarasuk & Yuan's ring is optimal on any switch tree.
 //
-// Where the switches of the cluster are known the ring is LR3's, else in the order of ranks.
+// Where the switches of the cluster are known or measurements tell of them the ring is LR3's, else in the order of ranks.
 //
 // Every block goes round the leaf from the host that contributes it, or by which it enters, so
 // that each ring link carries each block once, and Min3's transfers to other pools find
@@ -64,13 +64,11 @@ func (p *Problem) packed() (*plan.Plan, error) {
 	return packed.Allgather(b.net, rings, p.Sizes, b.blind)
 }
 
-// ringOf returns the hosts of a leaf in the order of their ring: LR3's where their switches are known.
+// ringOf returns the hosts of a leaf in the order of their ring: LR3's where their switches are known, or measurements tell of them.
 func (p *Problem) ringOf(hosts []int) []int {
-	at := make(map[string]int, len(hosts))
 	names := make([]string, len(hosts))
 	for i, h := range hosts {
 		names[i] = p.Snapshot.Host(h).Name
-		at[names[i]] = h
 	}
 	for _, t := range p.LANs {
 		if len(hosts) < 3 || !t.Covers(names) {
@@ -80,14 +78,22 @@ func (p *Problem) ringOf(hosts []int) []int {
 		if err != nil {
 			continue // covered, so it cannot be
 		}
-		order, _ := ring.LR3(part)
-		around := make([]int, len(order))
-		for i, k := range order {
-			around[i] = at[names[k]]
-		}
-		return around
+		return around(part, hosts)
+	}
+	if t := guess(p.Snapshot, hosts); t != nil {
+		return around(t, hosts)
 	}
 	return hosts
+}
+
+// around returns hosts, those of t in the same order, in the order of LR3.
+func around(t *plan.Topology, hosts []int) []int {
+	order, _ := ring.LR3(t)
+	ring := make([]int, len(order))
+	for i, k := range order {
+		ring[i] = hosts[k]
+	}
+	return ring
 }
 
 // A composer replaces the transfers inside the leaf pools of a plan by rings.

@@ -41,6 +41,8 @@ type Problem struct {
 type memo struct {
 	min3     *plan.Plan
 	clusters [][]int
+	guessed  *plan.Topology // of all hosts, nil where there is no guess
+	guesses  bool           // guessed is known
 }
 
 // Options are the choices that some algorithms leave to the user.
@@ -216,6 +218,28 @@ func (p *Problem) needRates() error {
 		return fmt.Errorf("it schedules by the rates of links: %w", ErrNoRates)
 	}
 	return nil
+}
+
+// guess returns the switch tree that measurements suggest for the hosts, all of one LAN, nil where nothing does or the tree is declared.
+func (p *Problem) guess() *plan.Topology {
+	if p.Topology != nil || p.Snapshot == nil || len(p.Clusters()) > 1 {
+		return nil
+	}
+	if p.memo == nil {
+		return guess(p.Snapshot, p.Clusters()[0])
+	}
+	if !p.memo.guesses {
+		p.memo.guessed, p.memo.guesses = guess(p.Snapshot, p.Clusters()[0]), true
+	}
+	return p.memo.guessed
+}
+
+// cables returns the switch tree to whose cables orders of hosts are to keep: as declared, as guessed, or one switch.
+func (p *Problem) cables() (*plan.Topology, error) {
+	if t := p.guess(); t != nil {
+		return t, nil
+	}
+	return p.switches()
 }
 
 // switches returns the switch tree of the hosts. Hosts of one pool, of which nothing else is

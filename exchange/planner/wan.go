@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/shuffle"
@@ -44,8 +45,8 @@ func (p *Problem) wan() (*plan.Plan, error) {
 }
 
 // A belief is the network by which plans are made and compared: that of the map, where a link of which nobody has measured what several flows
-// get is taken to be like the one back. Forecasts by the map as it stands would not do: a plan that sends much over such a link
-// would lose to one that is far slower.
+// get is taken to be like the one back, and where measurements tell of switches, their cables are there. Forecasts by the map as it stands
+// would not do: a plan that sends much over such a link would lose to one that is far slower.
 type belief struct {
 	net    *plan.Network // nil where rates are not known
 	blind  []bool        // of which links nobody has measured that, [from*pools+to]; nil: of none
@@ -59,7 +60,26 @@ func (p *Problem) believed() (b belief, err error) {
 	}
 	b.blind, b.open = p.blind(b.net), p.open(b.net)
 	b.raised = likened(b.net, b.blind, p.trains(b.net))
-	return b, nil
+	if t := p.guess(); t != nil {
+		b.raised = true
+		err = cabled(b.net, t)
+	}
+	return b, err
+}
+
+// cabled adds the cables of a guessed tree to a network of its hosts. They are taken to carry what a port does, and what a pair of hosts
+// was measured to get below that to be for what crossed a cable beside it.
+func cabled(net *plan.Network, t *plan.Topology) error {
+	n := len(net.Hosts)
+	ports := make([]netmap.BytesPerSec, 0, 2*n)
+	ports = append(append(ports, net.Egress...), net.Ingress...)
+	slices.Sort(ports)
+	for i := range net.Ceiling {
+		if net.Ceiling[i] > 0 {
+			net.Ceiling[i] = max(net.Ceiling[i], min(net.Egress[i/n], net.Ingress[i%n]))
+		}
+	}
+	return net.AddTree(t, ports[len(ports)/2])
 }
 
 // blind says of which links between clusters nobody has measured what several flows get. That trains read no more than one gets is none: where the

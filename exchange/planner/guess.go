@@ -1,0 +1,297 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// What measured rates say of whether two hosts are on one switch.
+const (
+	// alone is the part of what the slower port has from which on a reading was of a pair whose way nobody else used.
+	alone = 0.85
+	// A reading of a pair of one switch is below that once in 30 times or so, and one of others every third time: the logarithms of
+	// how much more likely either makes one switch are as 1 to 7.
+	forOne, forOthers = 1. / 7, -1
+	// leastOnSwitch is how many hosts have to be on each of two switches at least: of fewer, chance could part them.
+	leastOnSwitch = 3
+	// byChance is how many times as much as readings that are dealt out anew the groups have to explain.
+	byChance = 1.35
+	// mostGuessed bounds the hosts of which anything is guessed: it takes the cube of their number.
+	mostGuessed = 128
+)
+
+// guess returns the switch tree that measurements suggest for hosts of one LAN of which nobody has declared any, or nil
+// where they suggest none. Hosts are ranks of s, and stand in the tree in their order.
+//
+// A pair of hosts is measured while others are, and while exchanges run. On one switch that takes nothing from
+// it; where the way leads over a cable between switches, it is found to have a half or a third every now and then. So hosts are
+// grouped such that few of the low readings are inside groups (average linkage, then each host goes where it fits best), and
+// each group hangs from a switch in the middle, in the order in which a ring should pass them.
+//
+// It is for orders, and for telling plans that cross such cables often from those that do not. It does not say what the cables
+// carry, and may be wrong: no plan that waits for what is not there may be made of it. (A ring in the order of ranks over four
+// switches with every fourth host each takes nine times the bound, and 1.2 times in this order; where all are on one switch any order
+// is as good.)
+func guess(s *netmap.Snapshot, hosts []int) *plan.Topology {
+	if len(hosts) < 2*leastOnSwitch || len(hosts) > mostGuessed {
+		return nil
+	}
+	k := newKinship(s, hosts)
+	groups := k.groups()
+	if !k.convincing(groups) {
+		return nil
+	}
+	switches, home := make([]string, 1+len(groups)), make([]int, len(hosts))
+	var cables [][2]int
+	switches[0] = "core"
+	for g, group := range k.tour(groups) {
+		switches[1+g] = fmt.Sprintf("group %d", 1+g)
+		cables = append(cables, [2]int{0, 1 + g})
+		for _, h := range group {
+			home[h] = 1 + g
+		}
+	}
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = s.Host(h).Name
+	}
+	t, err := plan.NewTopology(switches, cables, names, home, 0)
+	if err != nil {
+		return nil // names of hosts that no file could have
+	}
+	return t
+}
+
+// A kinship holds for each two hosts how much more likely what they get of each other makes it that they are on one
+// switch than that they are not.
+type kinship struct {
+	n    int
+	like []float64 // n×n, symmetrical, the sum of both directions; 0 where nothing is known
+}
+
+func newKinship(s *netmap.Snapshot, hosts []int) *kinship {
+	n := len(hosts)
+	k := &kinship{n: n, like: make([]float64, n*n)}
+	port := make([]netmap.BytesPerSec, n)
+	for i, a := range hosts {
+		for _, b := range hosts {
+			port[i] = max(port[i], width(s, a, b))
+		}
+	}
+	for i, a := range hosts {
+		for j, b := range hosts {
+			rate, ok := s.Bandwidth(a, b)
+			most := min(port[i], port[j])
+			if i == j || !ok || !(most > 0) {
+				continue
+			}
+			like := float64(forOne)
+			if rate < alone*most {
+				like = forOthers
+			}
+			k.like[i*n+j] += like
+			k.like[j*n+i] += like
+		}
+	}
+	return k
+}
+
+// dealt returns a kinship of the same readings, each of another pair.
+func (k *kinship) dealt() *kinship {
+	d := &kinship{n: k.n, like: make([]float64, k.n*k.n)}
+	var all []float64
+	for i := range k.n {
+		all = append(all, k.like[i*k.n:i*k.n+i]...)
+	}
+	rng := rand.New(rand.NewPCG(uint64(k.n), 0)) // the same map gives the same guess
+	rng.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	for i := range k.n {
+		for j := range i {
+			d.like[i*k.n+j], d.like[j*k.n+i] = all[0], all[0]
+			all = all[1:]
+		}
+	}
+	return d
+}
+
+// between returns the kinship of two groups of hosts in the mean.
+func (k *kinship) between(a, b []int) (mean float64) {
+	for _, i := range a {
+		for _, j := range b {
+			mean += k.like[i*k.n+j]
+		}
+	}
+	return mean / float64(len(a)*len(b))
+}
+
+// worth returns how much groups explain: the kinship inside them, of each pair once.
+func (k *kinship) worth(of [][]int) (sum float64) {
+	for _, hosts := range of {
+		for at, i := range hosts {
+			for _, j := range hosts[:at] {
+				sum += k.like[i*k.n+j]
+			}
+		}
+	}
+	return sum
+}
+
+// groups parts the hosts such that the groups are worth as much as can be, as far as that is found: no host, nor all of a group,
+// would be better elsewhere.
+func (k *kinship) groups() [][]int {
+	of := make([][]int, k.n)
+	for i := range of {
+		of[i] = []int{i}
+	}
+	of = k.settle(k.join(of))
+	best := k.worth(of)
+	for try, left := 0, len(of); left > 0; try, left = try+1, left-1 {
+		other := slices.Clone(of)
+		at := try % len(of)
+		for _, h := range of[at] { // each on its own, and from there where it fits best
+			other = append(other, []int{h})
+		}
+		other = k.settle(k.join(k.settle(slices.Delete(other, at, at+1))))
+		if worth := k.worth(other); worth > best {
+			of, best, left = other, worth, len(other)+1
+		}
+	}
+	return of
+}
+
+// join joins the two groups of the greatest kinship until there is none that is above 0.
+func (k *kinship) join(of [][]int) [][]int {
+	n := len(of)
+	mean := make([]float64, n*n)
+	best := make([]int, n) // of each group, the later one that it is most like
+	look := func(a int) {
+		best[a] = -1
+		for b := a + 1; b < n; b++ {
+			if of[b] != nil && (best[a] < 0 || mean[a*n+b] > mean[a*n+best[a]]) {
+				best[a] = b
+			}
+		}
+	}
+	for a := range n {
+		for b := a + 1; b < n; b++ {
+			mean[a*n+b] = k.between(of[a], of[b])
+		}
+	}
+	for a := range n {
+		look(a)
+	}
+	for {
+		to := -1
+		for a := range n {
+			if of[a] != nil && best[a] >= 0 && (to < 0 || mean[a*n+best[a]] > mean[to*n+best[to]]) {
+				to = a
+			}
+		}
+		if to < 0 || mean[to*n+best[to]] <= 0 {
+			break
+		}
+		gone := best[to]
+		of[to], of[gone] = slices.Concat(of[to], of[gone]), nil
+		for a := range n {
+			if of[a] != nil && a != to {
+				mean[min(a, to)*n+max(a, to)] = k.between(of[a], of[to])
+			}
+		}
+		for a := range n {
+			if of[a] != nil {
+				look(a)
+			}
+		}
+	}
+	return slices.DeleteFunc(of, func(g []int) bool { return g == nil })
+}
+
+// settle moves hosts to the group that they are most like until all are where they fit best.
+func (k *kinship) settle(of [][]int) [][]int {
+	group := make([]int, k.n)
+	for g, hosts := range of {
+		for _, h := range hosts {
+			group[h] = g
+		}
+	}
+	fit := make([]float64, len(of))
+	for moved, sweep := true, 0; moved && sweep < 16; sweep++ {
+		moved = false
+		for h := range k.n {
+			clear(fit)
+			for j := range k.n {
+				fit[group[j]] += k.like[h*k.n+j]
+			}
+			for g := range fit {
+				if fit[g] > fit[group[h]]+1e-9 {
+					group[h], moved = g, true
+				}
+			}
+		}
+	}
+	settled := make([][]int, len(of))
+	for h, g := range group {
+		settled[g] = append(settled[g], h)
+	}
+	settled = slices.DeleteFunc(settled, func(g []int) bool { return g == nil })
+	slices.SortFunc(settled, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+	return settled
+}
+
+// convincing reports whether groups are more than what chance makes of readings: two at least are of some hosts, and
+// of the same readings, each of another pair, groups would explain far less.
+func (k *kinship) convincing(groups [][]int) bool {
+	large := 0
+	for _, hosts := range groups {
+		if len(hosts) >= leastOnSwitch {
+			large++
+		}
+	}
+	if large < 2 {
+		return false
+	}
+	d := k.dealt()
+	return k.worth(groups) > byChance*d.worth(d.groups())
+}
+
+// tour returns groups in the order in which a ring should visit them: that of a walk over the tree of those that are most like each
+// other, which passes no cable of a chain of switches more than once each way.
+func (k *kinship) tour(groups [][]int) [][]int {
+	near, by := make([]float64, len(groups)), make([]int, len(groups))
+	below := make([][]int, len(groups)) // in the tree, which is hung from the first
+	for g := range groups {
+		near[g], by[g] = k.between(groups[0], groups[g]), 0
+	}
+	joined := make([]bool, len(groups))
+	joined[0] = true
+	for range len(groups) - 1 {
+		next := -1
+		for g := range groups {
+			if !joined[g] && (next < 0 || near[g] > near[next]) {
+				next = g
+			}
+		}
+		joined[next] = true
+		below[by[next]] = append(below[by[next]], next)
+		for g := range groups {
+			if mean := k.between(groups[next], groups[g]); !joined[g] && mean > near[g] {
+				near[g], by[g] = mean, next
+			}
+		}
+	}
+	var order [][]int
+	var walk func(g int)
+	walk = func(g int) {
+		order = append(order, groups[g])
+		for _, next := range below[g] {
+			walk(next)
+		}
+	}
+	walk(0)
+	return order
+}
