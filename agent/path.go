@@ -37,10 +37,14 @@ func near(e netmap.Estimate) bool {
 // path is what the map knows of the way to host, for the engine. It speaks of QUIC's flows: over TCP the
 // kernel's congestion control is left alone, which paces (BBR) and finds its own window.
 func (a *Agent) path(host string) exchange.Path {
-	if c, _ := a.lanes.use(host); c.kind == LaneTCP {
-		return exchange.Path{}
-	}
 	e, _ := a.believedEstimate(a.name, host)
+	if c, _ := a.lanes.use(host); c.kind == LaneTCP {
+		p := exchange.Path{}
+		if beside(e) {
+			p.Drain = e.Bandwidth
+		}
+		return p
+	}
 	if !beside(e) {
 		e = a.lossesTo(host).fill(e)
 	}

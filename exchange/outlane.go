@@ -28,10 +28,11 @@ type outLane struct {
 	win      *tap       // the peer's; nil: none
 	cond     *sync.Cond // the peer's
 	turn     turn
-	gathered bool   // it has frames that are not written, see [batch]; its goroutine's
-	over     bool   // it has written its last; guarded by run.mu
-	pacer    *pacer // of all that go to the peer's site, or to the peer; nil: none
-	meter    *meter // nil: nobody wants to know
+	gathered bool    // it has frames that are not written, see [batch]; its goroutine's
+	leaving  []*send // all of which is written, and others wait for it to leave, see [run.leave]; its goroutine's
+	over     bool    // it has written its last; guarded by run.mu
+	pacer    *pacer  // of all that go to the peer's site, or to the peer; nil: none
+	meter    *meter  // nil: nobody wants to know
 
 	// Guarded by run.mu, and used where there is a window: without one nobody answers.
 	taken     int64     // chunk bytes that this stream was given
@@ -192,6 +193,7 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 			if err := b.last(); err != nil {
 				return err
 			}
+			x.leave(p, l)
 			return errLast
 		case workBroken:
 			return errAnswers
@@ -213,6 +215,7 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 		if err != nil {
 			return err
 		}
+		x.leave(p, l)
 		x.mu.Lock()
 		p.stats.Network += time.Since(began)
 		x.mu.Unlock()

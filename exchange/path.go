@@ -29,6 +29,9 @@ type Path struct {
 	Knee int
 	// Back is what many flows get together the other way; zero means unknown.
 	Back netmap.BytesPerSec
+	// Drain is the rate at which what a socket has taken leaves this host, where the path is too short for all the others to matter; zero means at
+	// once.
+	Drain netmap.BytesPerSec
 	// Loss is the share of packets that the path loses, 0 … 1.
 	Loss float64
 	// Flows is how many pairs of hosts are likely to share the slowest link of the path, this

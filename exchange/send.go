@@ -280,9 +280,14 @@ func (x *run) written(l *outLane, w *work, err error) {
 	if err == nil && w.kind == frameChunk {
 		l.handed(now, x.start)
 	}
-	if err == nil && s.unsent == 0 && s.writing == 0 {
-		x.departed(s)
+	if err != nil || s.unsent > 0 || s.writing > 0 {
+		return
 	}
+	if _, ok := l.stream.(keeping); ok && s.to.path.Drain > 0 && x.awaited(s) {
+		l.leaving = append(l.leaving, s)
+		return
+	}
+	x.departed(s)
 }
 
 // departed notes that the data of s have left. It needs x.mu.

@@ -237,6 +237,16 @@ func (s *TCPStream) Rated() bool {
 	return s.c.rated
 }
 
+// Kept returns how many bytes of what was written, and TLS has added to it, the kernel has not sent, 0 where it cannot be asked.
+func (s *TCPStream) Kept() int {
+	t, ok := s.c.raw.(*rawTCP)
+	if !ok {
+		return 0
+	}
+	i, _ := t.info()
+	return int(i.Notsent_bytes)
+}
+
 // Stats returns what the kernel knows of the connection, in the form in which quic-go tells it: a
 // packet is a segment. Zero where the kernel cannot be asked.
 func (s *TCPStream) Stats() quic.ConnectionStats { return tcpInfo(s.c.raw) }

@@ -44,7 +44,7 @@ func (c cabling) snapshot(rng *rand.Rand) *netmap.Snapshot {
 			if rng.Float64() < often {
 				rate /= float64(2 + rng.IntN(2))
 			}
-			est[i*n+j] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond,
+			est[i*n+j] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond, Source: netmap.SourceProbed,
 				Bandwidth: netmap.BytesPerSec(rate*(1+c.noise*rng.NormFloat64())) * netmap.Mbps}
 		}
 	}

@@ -45,7 +45,7 @@ func (p *Problem) wan() (*plan.Plan, error) {
 }
 
 // A belief is the network by which plans are made and compared: that of the map, where a link of which nobody has measured what several flows
-// get is taken to be like the one back, and where measurements tell of switches, their cables are there. Forecasts by the map as it stands
+// get is taken to be like the one back; on a LAN a pair gets what its ports have, and where measurements tell of switches, their cables are there. Forecasts by the map as it stands
 // would not do: a plan that sends much over such a link would lose to one that is far slower.
 type belief struct {
 	net    *plan.Network // nil where rates are not known
@@ -60,6 +60,9 @@ func (p *Problem) believed() (b belief, err error) {
 	}
 	b.blind, b.open = p.blind(b.net), p.open(b.net)
 	b.raised = likened(b.net, b.blind, p.trains(b.net))
+	if len(p.Clusters()) == 1 {
+		b.raised = evened(b.net, p.Snapshot) || b.raised
+	}
 	if t := p.guess(); t != nil {
 		b.raised = true
 		err = cabled(b.net, t)
@@ -67,18 +70,23 @@ func (p *Problem) believed() (b belief, err error) {
 	return b, err
 }
 
-// cabled adds the cables of a guessed tree to a network of its hosts. They are taken to carry what a port does, and what a pair of hosts
-// was measured to get below that to be for what crossed a cable beside it.
-func cabled(net *plan.Network, t *plan.Topology) error {
+// evened takes what the pairs of one LAN were measured to get below their ports to be for what crossed their way meanwhile, and reports
+// whether it has changed net. A plan in which each host sends to one other at a time would else wait, by its forecast, for the worst reading in each step.
+func evened(net *plan.Network, s *netmap.Snapshot) (raised bool) {
 	n := len(net.Hosts)
-	ports := make([]netmap.BytesPerSec, 0, 2*n)
-	ports = append(append(ports, net.Egress...), net.Ingress...)
-	slices.Sort(ports)
 	for i := range net.Ceiling {
-		if net.Ceiling[i] > 0 {
-			net.Ceiling[i] = max(net.Ceiling[i], min(net.Egress[i/n], net.Ingress[i%n]))
+		source := s.Estimate(i/n, i%n).Source
+		port := min(net.Egress[i/n], net.Ingress[i%n])
+		if measured := source == netmap.SourcePredicted || source >= netmap.SourceProbed; measured && net.Ceiling[i] > 0 && net.Ceiling[i] < port {
+			net.Ceiling[i], raised = port, true
 		}
 	}
+	return raised
+}
+
+// cabled adds the cables of a guessed tree to a network of its hosts. They are taken to carry what a port does.
+func cabled(net *plan.Network, t *plan.Topology) error {
+	ports := slices.Sorted(slices.Values(slices.Concat(net.Egress, net.Ingress)))
 	return net.AddTree(t, ports[len(ports)/2])
 }
 

@@ -1,0 +1,71 @@
+package exchange
+
+import "time"
+
+// A transfer that waits for another of the same host, or of which others are told that it has left, starts when the data have left the host. A stream over QUIC
+// takes no more than it sends; a socket of TCP takes whole messages, and a slow port sends them much later. Where such a transfer was
+// taken to have left, a host sent to two at once, each of which had another to hear: on one switch of 24 hosts with 5 Mbit/s
+// a shift exchange of 64 KiB took 5.2 s over TCP and 2.9 over QUIC, where the bound is 2.5.
+//
+// So who writes such a transfer waits until the kernel keeps little of it. It waits no longer than what was written before would have kept anything
+// that it could write meanwhile.
+
+// keeping is the part of a stream that knows how much of what was written has not left this host; a lane's stream over TCP is one.
+type keeping interface {
+	// Kept returns how many bytes that is, 0 where nobody can tell. It does not block.
+	Kept() int
+}
+
+const (
+	// leastDrain is the least time that what is kept takes to leave for it to be waited for: the next transfer needs as much to begin, and each look costs a
+	// system call and two switches of goroutines.
+	leastDrain = time.Millisecond
+	mostDrain  = 10 * time.Millisecond // between two looks
+)
+
+// awaited reports whether anything waits for the data of s to have left. It needs x.mu.
+func (x *run) awaited(s *send) bool {
+	return !s.left && (len(s.Notify) > 0 || len(x.waiting[milestone{s.ID, true}]) > 0)
+}
+
+// leave waits until what l has written of transfers for which others wait has left, and says so. It returns early where the lane is broken, or nothing
+// is open for p any more.
+func (x *run) leave(p *peer, l *outLane) {
+	if len(l.leaving) == 0 {
+		return
+	}
+	k := l.stream.(keeping)
+	rate := float64(p.path.Drain)
+	for kept := k.Kept(); kept > 0; {
+		wait := time.Duration(float64(kept) / rate * float64(time.Second))
+		if wait < leastDrain {
+			break
+		}
+		began := time.Now()
+		if !sleep(p.ctx, min(wait, mostDrain)) || x.isBroken(l) {
+			l.leaving = l.leaving[:0]
+			return
+		}
+		now := k.Kept()
+		if gone := float64(kept-now) / time.Since(began).Seconds(); gone > 0 {
+			rate = gone // the port may serve others as well
+		} else {
+			rate /= 2
+		}
+		kept = now
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, s := range l.leaving {
+		if s.unsent == 0 && s.writing == 0 { // or some of it is to be written again
+			x.departed(s)
+		}
+	}
+	l.leaving = l.leaving[:0]
+}
+
+func (x *run) isBroken(l *outLane) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return l.broken
+}
