@@ -147,3 +147,33 @@ func TestSelectOnGuessedSwitches(t *testing.T) {
 		}
 	}
 }
+
+// TestSamePlan: on one switch the logical rings are one plan (baseline.Ring waits for more). It is forecast once, and where experience speaks against its first name, no other name of it is taken.
+func TestSamePlan(t *testing.T) {
+	snap := cabling{home: dealt(8, 1)}.snapshot(rand.New(rand.NewPCG(1, 9)))
+	tree, err := pools.Build(snap, pools.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Problem{Sizes: []int64{64 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10}, Snapshot: snap, Tree: tree}
+	advice := Advice{Factor: func(name string) float64 {
+		if name == "lr3" {
+			return 3
+		}
+		return 1
+	}}
+	got, err := Select(p, 16<<10, advice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range got.Candidates {
+		if c.Algorithm == "lr2" || c.Algorithm == "lr1" {
+			if c.Forecast != 0 || c.Why != "it makes the plan of lr3" {
+				t.Errorf("%s: forecast %v, %q", c.Algorithm, c.Forecast, c.Why)
+			}
+		}
+	}
+	if slices.Contains([]string{"lr1", "lr2", "lr3"}, got.Algorithm.Name) {
+		t.Errorf("took %s", got.Algorithm.Name)
+	}
+}

@@ -151,7 +151,7 @@ func (s *selector) try(alg Algorithm, c *Candidate) (why string) {
 	return ""
 }
 
-// samePlan reports whether two plans of one problem differ in their names at most, as those of all rings do on one switch. What experience says of one of
+// samePlan reports whether two plans of one problem differ in their names at most, as those of all logical rings do on one switch. What experience says of one of
 // them holds for those of which it says nothing; it would else have to be learnt of each.
 func samePlan(a, b *plan.Plan) bool {
 	return a.Sync == nil && b.Sync == nil && a.Cuts == nil && b.Cuts == nil && slices.EqualFunc(a.Transfers, b.Transfers, func(s, t plan.Transfer) bool {
