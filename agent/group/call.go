@@ -181,8 +181,11 @@ func (p *Operation) Wait(ctx context.Context) (*Result, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	if !slices.Contains(p.r.held, o) {
-		return nil, errLeft // since the operation was over, and the memory has gone with the rank
+	if !slices.Contains(p.r.held, o) { // the memory has gone with the rank, which has left since the operation was over
+		if m.failed != nil {
+			return nil, m.failed // that is why
+		}
+		return nil, errLeft
 	}
 	res := o.result
 	v := res.views[p.r.rank]

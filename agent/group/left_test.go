@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,36 @@ func TestLeftBeforeWait(t *testing.T) {
 				res.Release()
 				return nil
 			}
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// TestLeftSinceGroupFailed: a rank whose client's connection is ended, as another rank is lost, hears of that where it asks for the result of an operation that was over before.
+func TestLeftSinceGroupFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b")
+		defer stop()
+		for i, err := range f.each("job", []string{"a", "b"}, func(r *Rank, rank int) error {
+			op, err := r.Start(Call{Collective: plan.Allgather, In: Bytes("x")})
+			if err != nil {
+				return err
+			}
+			time.Sleep(time.Second) // it is over
+			if rank == 1 {
+				r.Cancel(errors.New("interrupted"))
+				return nil
+			}
+			<-r.Done().Done()
+			r.Leave("")
+			var failure *Failure
+			if res, err := op.Wait(context.Background()); !errors.As(err, &failure) || failure.Rank != 1 {
+				return fmt.Errorf("a result %v and %v, want that rank 1 is lost", res != nil, err)
+			}
+			return nil
 		}) {
 			if err != nil {
 				t.Errorf("rank %d: %v", i, err)
