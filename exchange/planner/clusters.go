@@ -65,7 +65,7 @@ func (p *Problem) clusters() [][]int {
 // togetherShare is the part of the pairs of two sets of one label that get what their ports have, from which on they are on one LAN: what is
 // slower than ports keeps every pair below that, and a cable between switches keeps below it whoever is measured beside others. (The young map of 32
 // hosts on four switches has a fifth to a third of the pairs across switches undisturbed in both directions.)
-const togetherShare = 8
+const togetherShare = 1. / 8
 
 // portShare is what of the slower of two hosts' ports a link inside a LAN has at least, as measured.
 const portShare = 0.8
@@ -85,7 +85,7 @@ func rejoin(s *netmap.Snapshot, port []netmap.BytesPerSec, sets [][]int) [][]int
 				}
 			}
 		}
-		return 2*near > len(a)*len(b) && togetherShare*fast >= len(a)*len(b)
+		return 2*near > len(a)*len(b) && float64(fast) >= togetherShare*float64(len(a)*len(b))
 	}
 	for n := 0; n != len(sets); { // until nothing changes: what was too far from a set may be near to what it has become
 		n = len(sets)

@@ -66,8 +66,8 @@ func (c cabling) crossings(order []int) int {
 	return most
 }
 
-// TestGuess: where cables between switches are seen to be shared, the ring of the guessed tree crosses them once or twice, in each of many draws,
-// where the ring of the ranks does eight times; and where nothing is seen, or chance alone makes readings low, there is no guess.
+// TestGuess: where cables between switches are seen to be shared, the ring of the guessed tree crosses them once or twice (in a young map thrice, or there is no guess), in each of many
+// draws, where the ring of the ranks does eight times; and where nothing is seen, or chance alone makes readings low, there is no guess.
 func TestGuess(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -112,7 +112,7 @@ func TestGuess(t *testing.T) {
 }
 
 // TestSelectOnGuessedSwitches: over switches that nobody has declared, an allgather takes a ring that keeps to them, though single pairs are
-// measured at a third of what they have. The same draws of one switch have it take the ring as well.
+// measured at a third of what they have.
 func TestSelectOnGuessedSwitches(t *testing.T) {
 	for seed := range uint64(10) {
 		c := cabling{dealt(32, 4), 0.4, 0.005, 0.01}

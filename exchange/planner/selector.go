@@ -23,8 +23,8 @@ type selector struct {
 
 	refusal    error
 	candidates []Candidate
-	close      []selected // those that may still be taken, in order
-	made       []*plan.Plan
+	close      []selected   // those that may still be taken, in order
+	made       []*plan.Plan // those that were looked at
 }
 
 type selected struct {
@@ -44,15 +44,15 @@ func newSelector(p *Problem, chunk int64, advice Advice) (*selector, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := p.believed()
+	own := *p
+	own.memo = new(memo)
+	b, err := own.believed()
 	if err != nil {
 		return nil, err
 	}
-	own := *p
-	own.memo = new(memo)
 	s := &selector{problem: &own, chunk: chunk, advice: advice, network: network, model: newModel(b.net, p.Snapshot), bound: bound, least: bound.Seconds}
 	if b.raised {
-		other := *p
+		other := own
 		other.bounds = nil
 		least, err := other.bound(b.net)
 		if err != nil {
