@@ -58,7 +58,7 @@ func keptGrid(t *testing.T, hosts []string, believed, rate float64) *fakeGrid {
 	return g
 }
 
-// TestTransfersLeaveSockets: a transfer that follows another of its host starts when the socket keeps nothing of that, as long as it takes what is believed, half or twice that. Where it leaves
+// TestTransfersLeaveSockets: a transfer that follows another of its host starts when the socket keeps nothing of that, and no later than the port should have been through with it. Where it leaves
 // within a timer's time, nothing waits for it, or the path does not say how fast sockets drain, it starts at once.
 func TestTransfersLeaveSockets(t *testing.T) {
 	const size = 100_000
@@ -69,7 +69,7 @@ func TestTransfersLeaveSockets(t *testing.T) {
 		want           time.Duration // from the start of the first to that of the second
 	}{
 		{"as believed", 1e6, 1e6, true, 100 * time.Millisecond},
-		{"slower", 1e6, 5e5, true, 200 * time.Millisecond},
+		{"slower", 1e6, 5e5, true, 100 * time.Millisecond},
 		{"faster", 1e6, 2e6, true, 50 * time.Millisecond},
 		{"at once", 1e9, 1e9, true, 0},
 		{"not known", 0, 1e6, true, 0},
@@ -103,6 +103,38 @@ func TestTransfersLeaveSockets(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHeldBackTransfers: of transfers that take ten times as long as the port should, each starts when the port should be through with those before, and the fourth of them when the first is
+// through.
+func TestHeldBackTransfers(t *testing.T) {
+	const size = 100_000
+	synctest.Test(t, func(t *testing.T) {
+		b := newPlanner(plan.Alltoall, 6)
+		b.p.MessageBytes = size
+		for src := range 6 {
+			for d := 1; d < 6; d++ {
+				b.add(src, (src+d)%6, plan.Block{Origin: src, Dest: (src + d) % 6})
+				if id := len(b.p.Transfers) - 1; d > 1 {
+					b.p.Transfers[id].After, b.p.Transfers[id].Sync = []int{id - 1}, plan.SyncSender
+				}
+			}
+		}
+		g := keptGrid(t, b.p.Hosts, 1e6, 1e5)
+		g.lag = func() { time.Sleep(5 * time.Second) } // or what has arrived has left
+		stats, errs := g.run(t.Context(), newJob(t, rand.New(rand.NewPCG(1, 1)), b.p, 16<<10))
+		g.accepts.Wait()
+		for h, err := range errs {
+			if err != nil {
+				t.Fatalf("host %d: %v", h, err)
+			}
+			for i, want := range []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond, time.Second, 1100 * time.Millisecond} {
+				if got := stats[h].Transfers[i].Start - stats[h].Transfers[0].Start; got < want-2*leastDrain || got > want+2*mostDrain {
+					t.Errorf("host %d: transfer %d starts %v after the first, want %v", h, i, got, want)
+				}
+			}
+		}
+	})
 }
 
 // TestLeaveEnds: what waits for a socket to drain that never does ends with the run.

@@ -47,6 +47,7 @@ type run struct {
 	meters  []*meter                // of the lanes, if somebody wants samples
 	wakes   []*sync.Cond            // lanes of other runs, that have room now
 
+	port  port  // see leave.go
 	doubt doubt // whether the others have begun, see sure.go
 
 	// Re-planning, see relief.go.

@@ -18,16 +18,25 @@ type send struct {
 	*Send
 	to         *peer
 	blocks     []*sendBlock
-	waits      int  // synchronisations outstanding
-	ready      int  // entries that are here and not sent
-	unsent     int  // entries not sent
-	writing    int  // entries that lanes are writing
-	left       bool // all entries have been written once, or have arrived
+	waits      int           // synchronisations outstanding
+	ready      int           // entries that are here and not sent
+	unsent     int           // entries not sent
+	writing    int           // entries that lanes are writing
+	left       bool          // all entries have been written once, or have arrived
+	out        time.Duration // when the port should be through with it, see [run.leave]
 	confirmed  bool
 	start, end time.Duration
 	started    bool
 	extra      bool      // for another host, see relieving.go
 	due        time.Time // when what was given away should have arrived; zero: nothing was
+}
+
+// bytes returns what the transfer carries.
+func (s *send) bytes() (n int64) {
+	for _, sb := range s.blocks {
+		n += sb.b.Size
+	}
+	return n
 }
 
 // A sendBlock is one block of a transfer from this host. Both of its tables are
@@ -284,6 +293,7 @@ func (x *run) written(l *outLane, w *work, err error) {
 		return
 	}
 	if _, ok := l.stream.(keeping); ok && s.to.path.Drain > 0 && x.awaited(s) {
+		s.out = x.port.serve(s.start, s.bytes(), float64(s.to.path.Drain))
 		l.leaving = append(l.leaving, s)
 		return
 	}

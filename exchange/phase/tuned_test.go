@@ -27,8 +27,9 @@ func TestTuned(t *testing.T) {
 		want  Options
 	}{
 		{"fits into a port", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 2 * kib}, Options{}},
-		{"short", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 4 * kib}, Options{Sync: Sender}},
-		{"longer on one switch", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 32 * kib}, Options{Sync: Sender}},
+		{"short", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 4 * kib}, Options{Sync: Order}},
+		{"longer on one switch", oneSwitchOf(24).topology(t), plan.AlltoallSizes{Uniform: 128 * kib}, Options{Sync: Order}},
+		{"uneven on one switch", oneSwitchOf(32).topology(t), oneLarge(32, 8*kib), Options{Sync: Sender}},
 		{"not with trunks", fast, plan.AlltoallSizes{Uniform: 1 * kib}, Options{Sync: Sender}},
 		{"short, in step", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 4 * kib}, Options{Sync: Barrier, Lead: 3 * kib}},
 		{"three quarters of a block", fast.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 16 * kib}, Options{Sync: Barrier, Lead: 12 * kib}},
@@ -36,7 +37,7 @@ func TestTuned(t *testing.T) {
 		{"a gigabit", fast.WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 256 * kib}, Options{Sync: Barrier, Lead: 52 * kib}},
 		{"the largest counts", fast.WithBandwidth(100 * netmap.Mbps), oneLarge(32, 64*kib), Options{Sync: Barrier, Lead: 20 * kib}},
 		{"too many to keep in step", lopsided.WithBandwidth(100 * netmap.Mbps), plan.AlltoallSizes{Uniform: 64 * kib}, Options{Sync: Receiver, Lead: 16 * kib}},
-		{"a gigabit on one switch", oneSwitchOf(24).topology(t).WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 64 * kib}, Options{Sync: Receiver, Lead: 32 * kib}},
+		{"a gigabit on one switch", oneSwitchOf(24).topology(t).WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 256 * kib}, Options{Sync: Receiver, Lead: 32 * kib}},
 		{"half of a block", lopsided.WithBandwidth(1000 * netmap.Mbps), plan.AlltoallSizes{Uniform: 32 * kib}, Options{Sync: Receiver, Lead: 16 * kib}},
 		{"nothing", fast, plan.AlltoallSizes{}, Options{}},
 		{"one host", oneSwitchOf(1).topology(t), plan.AlltoallSizes{Uniform: 64 * kib}, Options{}},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/openshop"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/ring"
 	"github.com/gridagent/gridagent/exchange/shuffle"
@@ -98,9 +99,10 @@ var alltoalls = []Algorithm{
 	amongRanks(shiftName, shuffle.Shift),
 	amongRanks("pairwise", shuffle.Pairwise),
 	crowds(amongRanks("sync-shuffle", shuffle.Synchronous)),
-	with("group-shuffle", false, func(p *Problem) (*plan.Plan, error) {
+	with(groupName, false, func(p *Problem) (*plan.Plan, error) {
 		return shuffle.Group(p.Hosts(), p.Alltoall, p.fanout())
 	}, "fanout"),
+	with(openshop.Name, false, (*Problem).openShop),
 	across(with("hierarchical", false, func(p *Problem) (*plan.Plan, error) {
 		return baseline.AlltoallHierarchical(p.Hosts(), p.Alltoall, p.Clusters())
 	})),
@@ -112,7 +114,8 @@ var alltoalls = []Algorithm{
 }
 
 const (
-	aapcName  = "aapc"  // the one alltoall that knows the cables between switches
+	aapcName  = "aapc" // the one alltoall that knows the cables between switches
+	groupName = "group-shuffle"
 	shiftName = "shift" // the one that is kind to those that nobody has declared
 )
 

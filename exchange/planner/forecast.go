@@ -155,9 +155,9 @@ func (f *forecast) run() ([]span, error) {
 				first, _ := f.arrival(f.blocks[to.blocks].by)
 				to.ready = max(to.ready, first)
 			case f.stream && departs(t, left):
-				to.ready = max(to.ready, job.end-f.latency[left.Src*f.n+left.Dst]+e.delay)
+				to.ready = max(to.ready, job.left+e.delay)
 			case f.lead > 0 && left.Src == t.Src: // the same host, which needs no news
-				to.ready = max(to.ready, job.end-f.latency[left.Src*f.n+left.Dst])
+				to.ready = max(to.ready, job.left)
 			default: // news are sent when so many bytes are still to come
 				to.ready = max(to.ready, job.begin, job.end-min(f.lead, job.bytes)/job.rate+e.delay)
 			}
@@ -171,8 +171,17 @@ func (f *forecast) run() ([]span, error) {
 		return nil, fmt.Errorf("forecast: transfer %d waits for ever: %w", i, plan.ErrStalled)
 	}
 	out := make([]span, len(f.jobs))
+	last := make([]int, f.n) // by host: 1 + the job that ends there last
 	for i := range f.jobs {
 		out[i] = span{f.jobs[i].begin, f.jobs[i].end}
+		if at := &last[f.plan.Transfers[i].Dst]; *at == 0 || out[*at-1].end < out[i].end {
+			*at = i + 1
+		}
+	}
+	for host, i := range last { // a port that has let short messages by is busy for as much longer
+		if i > 0 {
+			out[i-1].end = max(out[i-1].end, f.in[host])
+		}
 	}
 	return out, nil
 }
@@ -204,7 +213,11 @@ func (f *forecast) serve(i int32) error {
 	if near {
 		start = min(begin, start+f.turns(t.Src))
 	}
-	use(&f.in[t.Dst], float64(f.net.Ingress[t.Dst]))
+	if port := float64(f.net.Ingress[t.Dst]); near && f.beside(&f.in[t.Dst], start, job.bytes, port) {
+		end, rate = max(end, start+2*job.bytes/port), min(rate, port)
+	} else {
+		use(&f.in[t.Dst], port)
+	}
 	if a, b := f.net.Pool[t.Src], f.net.Pool[t.Dst]; a != b {
 		use(&f.pipe[a*f.pools+b], float64(f.net.Pipe[a*f.pools+b]))
 	}
@@ -229,6 +242,7 @@ func (f *forecast) serve(i int32) error {
 			end = max(end, first+b.after/rate, last+(min(f.chunk, b.size)+b.after-b.size)/rate)
 		}
 	}
+	job.left = end
 	if job.rate = math.Inf(1); end > begin && job.bytes > 0 {
 		job.rate = job.bytes / (end - begin)
 	}
@@ -241,6 +255,16 @@ func (f *forecast) serve(i int32) error {
 	end += f.repair(way, job.bytes, job.rate)
 	job.begin, job.end = begin, max(end+f.latency[way]+f.receive[way], f.takes[t.Dst])
 	return nil
+}
+
+// beside reports whether a message of no more than two packets from start on goes through a port beside what that is busy with, each packet behind one of the other, and
+// if so gives the port its bytes to do.
+func (f *forecast) beside(port *float64, start, bytes, capacity float64) bool {
+	short := bytes <= min(2*packetBytes, (*port-start)*capacity/2)
+	if short {
+		*port += bytes / capacity
+	}
+	return short
 }
 
 // turns returns how long the first packet of a message waits in the port of host at most: the port sends

@@ -14,6 +14,7 @@ type forecastJob struct {
 	rate   float64 // at which they arrive
 	ready  float64 // no earlier than this
 	begin  float64 // its first byte leaves
+	left   float64 // its last byte leaves
 	end    float64 // all has arrived
 }
 

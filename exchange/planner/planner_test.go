@@ -195,7 +195,7 @@ func randomTree(t *testing.T, rng *rand.Rand) *Problem {
 // refuses says which algorithms may refuse p, as the flags of gridagent plan do.
 func refuses(name string, p *Problem, err error) bool {
 	switch name {
-	case "lr1", "lr2", "lr3", "aapc": // of several pools the switches are not known; lr2 does not fit every tree
+	case "lr1", "lr2", "lr3", "aapc", "open-shop": // of several pools the switches are not known; lr2 does not fit every tree
 		return len(p.Clusters()) > 1 || name == "lr2" && p.Topology != nil
 	case "wan": // nothing crosses a link between sites
 		return len(p.Clusters()) == 1

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/exchange/baseline"
+	"github.com/gridagent/gridagent/exchange/openshop"
 	"github.com/gridagent/gridagent/exchange/phase"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/min3"
@@ -297,6 +298,32 @@ func (p *Problem) phases(t *plan.Topology, sizes plan.AlltoallSizes) (*plan.Plan
 
 // defaultFanout is what Tam & Wang use for 16 hosts (§5).
 const defaultFanout = 5
+
+// openShop returns the plan of [openshop.Alltoall], whose messages take what the ports of their hosts and the way between them allow.
+func (p *Problem) openShop() (*plan.Plan, error) {
+	if p.Topology == nil {
+		if _, err := p.switches(); err != nil { // several pools
+			return nil, err
+		}
+	}
+	var net *plan.Network
+	if b, err := p.believed(); err == nil {
+		net = b.net
+	}
+	return openshop.Alltoall(p.Hosts(), p.Alltoall, func(src, dst int, bytes int64) float64 {
+		if net == nil {
+			return float64(bytes)
+		}
+		rate := min(net.Egress[src], net.Ingress[dst])
+		if flow := net.Ceiling[src*len(net.Hosts)+dst]; flow > 0 {
+			rate = min(rate, flow)
+		}
+		if !(rate > 0) {
+			return float64(bytes)
+		}
+		return net.Latency[src*len(net.Hosts)+dst].Seconds() + float64(bytes)/float64(rate)
+	})
+}
 
 func (p *Problem) fanout() int {
 	if p.Fanout == 0 {

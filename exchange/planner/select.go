@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gridagent/gridagent/exchange/openshop"
 	"github.com/gridagent/gridagent/exchange/phase"
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -20,7 +21,11 @@ const tie = 0.02
 //
 // On one switch tree they are none either, for more bytes than the ports of switches hold ([phase.Crowds], [phase.Fits]), and
 // where cables join its switches, no alltoall is but aapc then: all hosts of a switch would send over one cable. Where the cables are guessed ([guess]) it is
-// shift: on four switches with eight hosts each that takes 1.17 times the bound, group-shuffle 1.6, and aapc as if on one switch 1.4 to 2.4.
+// shift: on four switches with eight hosts each that takes 1.17 times the bound, group-shuffle 1.6, and aapc as if on one switch 1.4 to 2.4. For blocks
+// that differ in size it may be open-shop as well, in which each host sends to one other at a time too.
+//
+// Of messages that differ in size, group-shuffle is none there either: its forecast says 1.07 times the bound where 24 hosts take 1.3 to 1.6, as a round is as long
+// as its longest message, and meets others at the ports.
 //
 // It makes no plan that cannot win: none of an algorithm once a plan is as good as the bound, and it
 // forecasts none whose bytes alone take too long on some port or link, and none further than to one and a half times
@@ -49,14 +54,17 @@ func Select(p *Problem, chunk int64, advice Advice) (*Selection, error) {
 func (s *selector) tryAll() {
 	one := len(s.problem.Clusters()) == 1
 	crowded := !one && !s.fitsPath()
-	only := "" // all others would crowd the cables between switches
+	var only []string // all others would crowd the cables between switches; nil: none would
 	if one {
 		crowded, only = s.crowded()
 	}
+	even := phase.Even(s.problem.Snapshot.N(), s.problem.Alltoall)
 	for _, alg := range Algorithms(s.problem.collective()) {
 		c := Candidate{Algorithm: alg.Name, Factor: s.advice.factor(alg.Name)}
 		switch {
-		case alg.Crowds && crowded, only != "" && alg.Name != only:
+		case alg.Name == openshop.Name && even:
+			c.Why = "it is for blocks that differ in size"
+		case alg.Crowds && crowded, alg.Name == groupName && one && crowded && !even, only != nil && !slices.Contains(only, alg.Name):
 			c.Why = "it crowds the links"
 		case alg.Across && one:
 			c.Why = "it is for links between pools"
@@ -67,27 +75,27 @@ func (s *selector) tryAll() {
 	}
 }
 
-// crowded reports whether hosts of one cluster that all send at once overrun ports, and which algorithm alone keeps cables between switches
+// crowded reports whether hosts of one cluster that all send at once overrun ports, and which algorithms alone keep cables between switches
 // from it, if there are any: the phases on a declared tree; over cables that are guessed, each host may send to one other at a time.
-func (s *selector) crowded() (crowded bool, only string) {
+func (s *selector) crowded() (crowded bool, only []string) {
 	p := s.problem
 	if p.collective() != plan.Alltoall {
 		all := int64(0)
 		for _, size := range p.Sizes {
 			all += size
 		}
-		return !phase.Fits(all), ""
+		return !phase.Fits(all), nil
 	}
 	t, err := p.cables()
 	switch {
 	case err != nil || !phase.Crowds(t, p.Alltoall):
-		return false, ""
+		return false, nil
 	case p.guess() != nil:
-		return true, shiftName
+		return true, []string{shiftName, openshop.Name}
 	case len(s.network.Trunks) > 0:
-		return true, aapcName
+		return true, []string{aapcName}
 	}
-	return true, ""
+	return true, nil
 }
 
 // SelectNamed makes the plan of alg and forecasts it, as [Select] does for the best of all.

@@ -68,7 +68,7 @@ func TestSyncTable(t *testing.T) {
 	}
 	schemes := []scheme{
 		aapc("auto", phase.Options{Sync: phase.Auto}),
-		aapc("none", phase.Options{}), aapc("sender", phase.Options{Sync: phase.Sender}),
+		aapc("none", phase.Options{}), aapc("order", phase.Options{Sync: phase.Order}), aapc("sender", phase.Options{Sync: phase.Sender}),
 		aapc("receiver", phase.Options{Sync: phase.Receiver}), aapc("barrier", phase.Options{Sync: phase.Barrier}),
 		{"sync-shuffle", func(topo *plan.Topology, s plan.AlltoallSizes) (*plan.Plan, error) {
 			return shuffle.Synchronous(topo.Hosts(), s)
