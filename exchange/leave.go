@@ -25,6 +25,9 @@ const (
 	// system call and two switches of goroutines.
 	leastDrain = time.Millisecond
 	mostDrain  = 10 * time.Millisecond // between two looks
+	// mostHeld is the size up to which a transfer is taken to have left before it has. A congestion window has grown before longer ones are through, and what is late
+	// there shares the receiver's port: 24 hosts with 5 Mbit/s took 13.6 to 14.5 s for blocks of 256 KiB, and take 12.3 to 12.7.
+	mostHeld = 192 << 10
 	// mostEarly bounds the transfers that have been taken to have left and have not: where the port is not idle but slower than believed, so many more share it.
 	mostEarly = 2
 )
@@ -54,14 +57,14 @@ func (x *run) leave(p *peer, l *outLane) {
 	}
 	k := l.stream.(keeping)
 	rate := float64(p.path.Drain)
-	due := l.leaving[len(l.leaving)-1].out
-	early := false // they count as left
+	last := l.leaving[len(l.leaving)-1]
+	due, early := last.out, false // early: they count as left
 	for kept := k.Kept(); kept > 0; {
 		wait := time.Duration(float64(kept) / rate * float64(time.Second))
 		if wait < leastDrain {
 			break
 		}
-		if !early {
+		if !early && last.bytes() <= mostHeld {
 			if left := due - time.Since(x.start); left > 0 {
 				wait = min(wait, left)
 			} else {
