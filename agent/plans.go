@@ -171,6 +171,6 @@ func (a *Agent) finished(f group.Finished) {
 	case tell != nil:
 		tell(o)
 	case !r.shared && float64(f.Spread) <= evenStart*float64(f.Elapsed):
-		s.experience.Add(o.class.Class, o.algorithm, o.forecast, o.achieved, false, now)
+		s.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, false, now)
 	}
 }

@@ -125,7 +125,7 @@ func (t *tuneRun) run(ctx context.Context) error {
 			s.bound = res.Report.Bound.Seconds()
 			if !warm {
 				s.times[o.algorithm] = append(s.times[o.algorithm], o.achieved)
-				t.a.plans.experience.Add(o.class.Class, o.algorithm, o.forecast, o.achieved, true, time.Now())
+				t.a.plans.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, true, time.Now())
 			}
 			if err := t.say(&apiv1.TuneEvent{Event: &apiv1.TuneEvent_Progress{Progress: &apiv1.TuneProgress{
 				Done: uint32(i + 1), Total: uint32(len(ops)), Step: fmt.Sprintf("%s by %s", s.collective, o.algorithm),
