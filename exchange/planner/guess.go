@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -21,6 +22,8 @@ const (
 	leastOnSwitch = 3
 	// byChance is how many times as much as readings that are dealt out anew the groups have to explain.
 	byChance = 1.35
+	// surer is by how much the logarithm of the likelihood has to grow for other groups.
+	surer = 2
 	// mostGuessed bounds the hosts of which anything is guessed: it takes the cube of their number.
 	mostGuessed = 128
 )
@@ -49,6 +52,7 @@ func guess(s *netmap.Snapshot, hosts []int) *plan.Topology {
 	if !k.convincing(groups) {
 		return nil
 	}
+	groups = k.revised(groups)
 	switches, home := make([]string, 1+len(groups)), make([]int, len(hosts))
 	var cables [][2]int
 	switches[0] = "core"
@@ -73,13 +77,14 @@ func guess(s *netmap.Snapshot, hosts []int) *plan.Topology {
 // A kinship holds for each two hosts how much more likely what they get of each other makes it that they are on one
 // switch than that they are not.
 type kinship struct {
-	n    int
-	like []float64 // n×n, symmetrical, the sum of both directions; 0 where nothing is known
+	n         int
+	like      []float64 // n×n, symmetrical, the sum of both directions; 0 where nothing is known
+	high, low []int     // n×n, of each direction: 1 where it was measured so
 }
 
 func newKinship(s *netmap.Snapshot, hosts []int) *kinship {
 	n := len(hosts)
-	k := &kinship{n: n, like: make([]float64, n*n)}
+	k := &kinship{n: n, like: make([]float64, n*n), high: make([]int, n*n), low: make([]int, n*n)}
 	port := make([]netmap.BytesPerSec, n)
 	for i, a := range hosts {
 		for _, b := range hosts {
@@ -93,15 +98,71 @@ func newKinship(s *netmap.Snapshot, hosts []int) *kinship {
 			if i == j || !ok || !(most > 0) {
 				continue
 			}
-			like := float64(forOne)
 			if rate < alone*most {
-				like = forOthers
+				k.low[i*n+j] = 1
+			} else {
+				k.high[i*n+j] = 1
 			}
-			k.like[i*n+j] += like
-			k.like[j*n+i] += like
 		}
 	}
+	k.count(forOne, forOthers)
 	return k
+}
+
+// count gives each reading its weight, of those that are high and of those that are low.
+func (k *kinship) count(high, low float64) {
+	for i := range k.n {
+		for j := range k.n {
+			ij, ji := i*k.n+j, j*k.n+i
+			k.like[ij] = high*float64(k.high[ij]+k.high[ji]) + low*float64(k.low[ij]+k.low[ji])
+		}
+	}
+}
+
+// revised returns groups, or others that explain the readings better once these have shown how often one is low inside groups and between them: the
+// logarithms of how much more likely one switch makes a high one, and a low one, are what they weigh. On busy cables three of four are low, and then two low ones among fourteen part no
+// host from its switch.
+func (k *kinship) revised(groups [][]int) [][]int {
+	best, inside, between := k.chance(groups)
+	for range 2 {
+		if between <= 2*inside {
+			break
+		}
+		k.count(math.Log((1-inside)/(1-between)), math.Log(inside/between))
+		other := k.groups()
+		chance, in, out := k.chance(other)
+		if chance <= best+surer {
+			break
+		}
+		groups, best, inside, between = other, chance, in, out
+	}
+	return groups
+}
+
+// chance returns how often readings are low inside groups and between them, and the logarithm of how likely all readings are then.
+func (k *kinship) chance(groups [][]int) (log, inside, between float64) {
+	group := make([]int, k.n)
+	for g, hosts := range groups {
+		for _, h := range hosts {
+			group[h] = g
+		}
+	}
+	low, high := [2]float64{1, 1}, [2]float64{19, 3} // inside, between: as if so many had been seen before
+	for i := range k.n {
+		for j := range k.n {
+			at := 0
+			if group[i] != group[j] {
+				at = 1
+			}
+			low[at] += float64(k.low[i*k.n+j])
+			high[at] += float64(k.high[i*k.n+j])
+		}
+	}
+	for at := range low {
+		rate := low[at] / (low[at] + high[at])
+		log += low[at]*math.Log(rate) + high[at]*math.Log(1-rate)
+	}
+	return log, low[0] / (low[0] + high[0]), low[1] / (low[1] + high[1])
 }
 
 // dealt returns a kinship of the same readings, each of another pair.

@@ -78,6 +78,7 @@ func TestGuess(t *testing.T) {
 		{"four switches, young map", cabling{dealt(32, 4), 0.3, 0.005, 0.01}, 15, 3},
 		{"four switches", cabling{dealt(32, 4), 0.4, 0.005, 0.01}, 30, 2},
 		{"four switches, old map", cabling{dealt(32, 4), 0.5, 0.01, 0.01}, 30, 2},
+		{"four switches, busy cables", cabling{dealt(32, 4), 0.75, 0.05, 0.01}, 30, 2},
 		{"two switches", cabling{dealt(24, 2), 0.5, 0.01, 0.01}, 30, 1},
 		{"a large and a small switch", cabling{append(make([]int, 20), 1, 1, 1, 1, 1, 1), 0.5, 0, 0.01}, 30, 1},
 		{"one switch", cabling{dealt(24, 1), 0, 0, 0.01}, 0, 0},
