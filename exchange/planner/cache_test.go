@@ -218,6 +218,25 @@ func TestOutdone(t *testing.T) {
 	}
 }
 
+// TestDisappointing: a plan beside which no other was forecast goes when it takes half as long again as it was expected to; one beside which all were does not.
+func TestDisappointing(t *testing.T) {
+	for _, test := range []struct {
+		then, now, other float64
+		gone             bool
+	}{{1, 1.4, 0, false}, {1, 1.6, 0, true}, {1.6, 1.7, 0, false}, {1.6, 2.5, 0, true}, {1, 1.6, 2, false}} {
+		s := Summary{Algorithm: "lr3", Forecast: 1, Candidates: []Candidate{{Algorithm: "lr3", Forecast: 1, Factor: test.then}, {Algorithm: "bruck", Forecast: test.other, Factor: 1}}}
+		why := s.Outdone(func(name string) float64 {
+			if name == "lr3" {
+				return test.now
+			}
+			return 1
+		})
+		if (why != "") != test.gone {
+			t.Errorf("%+v: %q", test, why)
+		}
+	}
+}
+
 func BenchmarkCache(b *testing.B) {
 	p := gridOf(b, 64, 3)
 	p.Sizes = slices.Repeat([]int64{64 << 10}, 64)

@@ -15,6 +15,9 @@ const (
 	// maxFactor bounds a correction either way. A forecast that is off by more is of another network, or
 	// something else went over the links.
 	maxFactor = 4
+	// maxCommon bounds what an algorithm that never ran is charged for the others: what is further off than that is their plans' own fault. 16 hosts on four switches that nobody
+	// knew of stayed with a ring that crossed each cable four times, 4 times its forecast, beside recursive doubling, which takes half as long.
+	maxCommon = 2
 	// halfLife is how long it takes for a sample to count half: links and hosts change.
 	halfLife = 6 * time.Hour
 	// tunedWeight is how many operations one of a tuning run counts as: nothing else ran beside it.
@@ -116,7 +119,7 @@ type Correction struct {
 
 // Factor returns by what a forecast of algorithm for operations at s is to be multiplied, between 1/4 and 4: what its operations took over their forecasts, most of all those of about
 // that size, less decided the fewer, the older and the further off they are. Of operations of one size, a thirty-second of them apart, the median counts. Those up to a factor
-// of 16 away tell where there are none nearer; and where the algorithm never ran, those of all others do: one that nobody has tried is no better than the rest for that.
+// of 16 away tell where there are none nearer; and where the algorithm never ran, those of all others do: one that nobody has tried is no better than the rest for that, unless these take more than twice as long as forecast.
 //
 // Classes alone would not do: 64 KiB is where one begins, and half of what was believed of that size came from 16 KiB, where shift took 0.93 times its forecast and aapc 1.3. It took
 // shift for 64 KiB for good, at 1.5 times, beside aapc at 1.2.
@@ -141,7 +144,7 @@ func (x *Experience) Factor(s Spot, algorithm string, now time.Time) float64 {
 		}
 	}
 	f, _ := s.correction(near, now)
-	return f
+	return min(f, maxCommon)
 }
 
 const (

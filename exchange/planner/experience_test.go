@@ -150,6 +150,17 @@ func TestUntriedIsNoBetter(t *testing.T) {
 	}
 }
 
+// TestFarOffIsOwnFault: where an algorithm takes four times its forecast, others whose forecasts are up to a half longer are tried.
+func TestFarOffIsOwnFault(t *testing.T) {
+	var x Experience
+	for range 3 {
+		x.Add(middle(someClass), "lr3", 1, 4.4, false, noon)
+	}
+	if lr3, other := x.Factor(middle(someClass), "lr3", noon), x.Factor(middle(someClass), "recursive-doubling", noon); lr3 < other*1.4 {
+		t.Errorf("lr3 takes %.2f times its forecast, what never ran is expected to take %.2f times its own", lr3, other)
+	}
+}
+
 // TestFactorOfTwo: between two samples in the middle that weigh alike the correction is half way, whatever their age does to the last digits.
 func TestFactorOfTwo(t *testing.T) {
 	for hours := range 20 {

@@ -122,7 +122,7 @@ func (s *selector) try(alg Algorithm, c *Candidate) (why string) {
 	if err != nil {
 		return s.refused(fmt.Errorf("%s: %w", alg.Name, err), err)
 	}
-	if i := slices.IndexFunc(s.made, func(p *plan.Plan) bool { return samePlan(p, made) }); i >= 0 && c.Factor == 1 {
+	if i := slices.IndexFunc(s.made, func(p *plan.Plan) bool { return samePlan(p, made) }); i >= 0 {
 		return "it makes the plan of " + s.made[i].Algorithm
 	}
 	s.made = append(s.made, made)
@@ -151,8 +151,8 @@ func (s *selector) try(alg Algorithm, c *Candidate) (why string) {
 	return ""
 }
 
-// samePlan reports whether two plans of one problem differ in their names at most, as those of all logical rings do on one switch. What experience says of one of
-// them holds for those of which it says nothing; it would else have to be learnt of each.
+// samePlan reports whether two plans of one problem differ in their names at most, as those of all logical rings do on one switch. What experience says of the first
+// holds for the others; it would else have to be learnt of each.
 func samePlan(a, b *plan.Plan) bool {
 	return a.Sync == nil && b.Sync == nil && a.Cuts == nil && b.Cuts == nil && slices.EqualFunc(a.Transfers, b.Transfers, func(s, t plan.Transfer) bool {
 		return s.Src == t.Src && s.Dst == t.Dst && s.Sync == t.Sync && slices.Equal(s.Blocks, t.Blocks) && slices.Equal(s.After, t.After)
