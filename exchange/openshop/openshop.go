@@ -3,7 +3,7 @@
 // Phases and shuffles give each pair of hosts its turn, which is as long as its largest message: where blocks are of 0, 4 or 64 KiB drawn at random, 24
 // hosts take 1.1 to 1.4 times the bound. Here a message begins as soon as its source has sent what it was sending, and its destination has received
 // what it was receiving: an open shop, with sources and destinations as the machines and messages as operations that need one of each. What is
-// scheduled greedily so, the longest first, ends at the bound for most sizes drawn at random, and never later than at twice that: when the last message
+// scheduled greedily so, the messages of the busiest hosts or the longest first, ends at the bound for most sizes drawn at random, and never later than at twice that: when the last message
 // begins, its source or its destination has been busy until then.
 //
 // The plan holds no times. It says, for each message, after which others it begins; see [Alltoall].
@@ -11,8 +11,8 @@
 // Place in the flow: beside phase and shuffle; the planner compares the plans, the engine runs them. The package is pure: the same arguments give the same
 // plan.
 //
-// Source: none of the papers, which know blocks of one size. Gonzalez & Sahni, "Open Shop Scheduling to Minimize Finish Time", J. ACM 23 (1976), for the problem;
-// that schedules without needless idle times take at most twice the optimum is folklore after Rácsmány.
+// Source: none of the papers, which know blocks of one size. The problem is that of Gonzalez & Sahni, "Open Shop Scheduling to Minimize Finish Time", J. ACM 23 (1976); the
+// factor of two is Rácsmány's, by Bárány & Fiala (1982).
 package openshop
 
 import (

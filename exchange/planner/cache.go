@@ -258,7 +258,7 @@ func (c *Cache) Stats() CacheStats {
 const again = 100
 
 // disappointed is how many times as long as expected an algorithm takes when others are looked at again.
-const disappointed = 1.5
+const disappointed = 2
 
 // disappointing says whether the algorithm that was taken takes so much longer than it was expected to that the choice is to be made again. Of a plan as good as the bound, no others are forecast,
 // and so none could outdo it.

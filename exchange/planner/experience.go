@@ -118,7 +118,7 @@ type Correction struct {
 }
 
 // Factor returns by what a forecast of algorithm for operations at s is to be multiplied, between 1/4 and 4: what its operations took over their forecasts, most of all those of about
-// that size, less decided the fewer, the older and the further off they are. Of operations of one size, a thirty-second of them apart, the median counts. Those up to a factor
+// that size, less decided the fewer, the older and the further off they are. Of operations of about one size, less than a fifth apart, the median counts. Those up to a factor
 // of 16 away tell where there are none nearer; and where the algorithm never ran, those of all others do: one that nobody has tried is no better than the rest for that, unless these take more than twice as long as forecast.
 //
 // Classes alone would not do: 64 KiB is where one begins, and half of what was believed of that size came from 16 KiB, where shift took 0.93 times its forecast and aapc 1.3. It took
