@@ -257,8 +257,8 @@ func (c *Cache) Stats() CacheStats {
 // again is for how many operations of its kind a plan that is made anew is expected to serve.
 const again = 100
 
-// disappointed is how many times as long as expected an algorithm takes when others are looked at again.
-const disappointed = 2
+// An algorithm disappoints that takes more than maxCommon times its forecast, and disappointed times what it was expected to take when it was chosen.
+const disappointed = 1.5
 
 // disappointing says whether the algorithm that was taken takes so much longer than it was expected to that the choice is to be made again. Of a plan as good as the bound, no others are forecast,
 // and so none could outdo it.
@@ -266,7 +266,7 @@ func (s *Summary) disappointing(factor func(algorithm string) float64) string {
 	now := factor(s.Algorithm)
 	at := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Algorithm == s.Algorithm })
 	others := slices.ContainsFunc(s.Candidates, func(c Candidate) bool { return c.Forecast == 0 })
-	if at < 0 || !others || now <= disappointed*s.Candidates[at].Factor {
+	if at < 0 || !others || now <= maxCommon || now <= disappointed*s.Candidates[at].Factor {
 		return ""
 	}
 	return fmt.Sprintf("%s is now expected to take %s, and was to take %s", s.Algorithm, seconds(s.Forecast*now), seconds(s.Candidates[at].Predicted()))
