@@ -2,7 +2,7 @@ package openshop
 
 import (
 	"cmp"
-	"container/heap"
+	"math"
 	"slices"
 
 	"github.com/gridagent/gridagent/exchange/plan"
@@ -21,7 +21,7 @@ type shop struct {
 	from, to [][]int   // by host: messages that have not begun, the most urgent first
 	sends    []bool    // by host: it is sending
 	receives []bool
-	running  ends
+	running  []end // one of each host that sends
 }
 
 // schedule returns the messages in the order in which they begin, in the shorter of two schedules: the messages of the busiest hosts go first in one, and the longest in
@@ -86,7 +86,7 @@ func run(n int, messages []message) (order []message, now float64) {
 func (s *shop) begin(i int, now float64) {
 	m := s.messages[i]
 	s.sends[m.src], s.receives[m.dst] = true, true
-	heap.Push(&s.running, end{now + m.seconds, m.src, m.dst})
+	s.running = append(s.running, end{now + m.seconds, m.src, m.dst})
 	at, _ := slices.BinarySearch(s.from[m.src], i)
 	s.from[m.src] = slices.Delete(s.from[m.src], at, at+1)
 	at, _ = slices.BinarySearch(s.to[m.dst], i)
@@ -96,12 +96,18 @@ func (s *shop) begin(i int, now float64) {
 // end goes on to when the next message ends, and ends all that do then. It returns that time, and in room the messages that may begin:
 // those of the hosts that are free now, the most urgent first.
 func (s *shop) end(room []int) (now float64, ready []int) {
-	now, ready = s.running[0].at, room
-	for len(s.running) > 0 && s.running[0].at <= now {
-		e := heap.Pop(&s.running).(end)
+	now, ready = math.Inf(1), room
+	for _, e := range s.running {
+		now = min(now, e.at)
+	}
+	s.running = slices.DeleteFunc(s.running, func(e end) bool {
+		if e.at > now {
+			return false
+		}
 		s.sends[e.src], s.receives[e.dst] = false, false
 		ready = append(append(ready, s.from[e.src]...), s.to[e.dst]...)
-	}
+		return true
+	})
 	slices.Sort(ready)
 	return now, slices.Compact(ready)
 }
@@ -110,18 +116,4 @@ func (s *shop) end(room []int) (now float64, ready []int) {
 type end struct {
 	at       float64 // seconds
 	src, dst int
-}
-
-// ends is a heap of them, the first on top.
-type ends []end
-
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(x any)        { *e = append(*e, x.(end)) }
-func (e *ends) Pop() any {
-	old := *e
-	last := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return last
 }

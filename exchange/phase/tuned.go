@@ -18,7 +18,7 @@ const (
 	shortMessage = 16 << 10
 	// shortOnSwitch is the size up to which hosts of one switch need no news. There is no cable that holds one message up and not the
 	// next; who is late meets a message or two at each port. Longer ones fill ports by that: over sockets
-	// of TCP 24 hosts with 5 Mbit/s take 5.8 s for 128 KiB and 13.0 for 256, and with news and a lead 6.0 and 12.1.
+	// of TCP 24 hosts with 5 Mbit/s take 5.8 s for 128 KiB and 15.0 for 256, and with news and a lead 6.0 and 12.2 to 13.3.
 	shortOnSwitch = 256 << 10
 	// evenShare is by how much the largest message may exceed the mean for hosts to stay in step so: where sizes are drawn from 0, 4 and 64 KiB, ports of
 	// 48 packets lose 1,800 of them, and none with news.

@@ -274,7 +274,7 @@ func (s *Summary) disappointing(factor func(algorithm string) float64) string {
 
 // Outdone says whether a candidate of s is expected to be faster than the one that was taken, when the
 // forecasts are corrected by factor: by more than a tie, and by more than planning costs an operation when
-// a hundred share a plan. Else it is empty.
+// a hundred share a plan. It also says so where the one that was taken disappoints. Else it is empty.
 func (s *Summary) Outdone(factor func(algorithm string) float64) string {
 	mine := s.Forecast * factor(s.Algorithm)
 	var best *Candidate

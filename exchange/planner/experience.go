@@ -111,7 +111,7 @@ func compareNames(a, b *Record) int {
 type Correction struct {
 	Class
 	Algorithm string
-	Factor    float64 // by which forecasts are multiplied
+	Factor    float64 // what these operations alone make of forecasts, see [Experience.Factor]
 	Median    float64 // of achieved / forecast
 	Samples   int
 	Last      time.Time

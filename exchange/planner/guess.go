@@ -105,12 +105,12 @@ func newKinship(s *netmap.Snapshot, hosts []int) *kinship {
 			}
 		}
 	}
-	k.count(forOne, forOthers)
+	k.weigh(forOne, forOthers)
 	return k
 }
 
-// count gives each reading its weight, of those that are high and of those that are low.
-func (k *kinship) count(high, low float64) {
+// weigh gives each reading its weight, of those that are high and of those that are low.
+func (k *kinship) weigh(high, low float64) {
 	for i := range k.n {
 		for j := range k.n {
 			ij, ji := i*k.n+j, j*k.n+i
@@ -128,7 +128,7 @@ func (k *kinship) revised(groups [][]int) [][]int {
 		if between <= 2*inside {
 			break
 		}
-		k.count(math.Log((1-inside)/(1-between)), math.Log(inside/between))
+		k.weigh(math.Log((1-inside)/(1-between)), math.Log(inside/between))
 		other := k.groups()
 		chance, in, out := k.chance(other)
 		if chance <= best+surer {

@@ -296,9 +296,6 @@ func (p *Problem) phases(t *plan.Topology, sizes plan.AlltoallSizes) (*plan.Plan
 	return phase.Schedule(t, sizes, sync)
 }
 
-// defaultFanout is what Tam & Wang use for 16 hosts (§5).
-const defaultFanout = 5
-
 // openShop returns the plan of [openshop.Alltoall], whose messages take what the ports of their hosts and the way between them allow.
 func (p *Problem) openShop() (*plan.Plan, error) {
 	if p.Topology == nil {
@@ -306,10 +303,11 @@ func (p *Problem) openShop() (*plan.Plan, error) {
 			return nil, err
 		}
 	}
-	var net *plan.Network
-	if b, err := p.believed(); err == nil {
-		net = b.net
+	b, err := p.believed()
+	if err != nil {
+		return nil, err
 	}
+	net := b.net
 	return openshop.Alltoall(p.Hosts(), p.Alltoall, func(src, dst int, bytes int64) float64 {
 		if net == nil {
 			return float64(bytes)
@@ -324,6 +322,9 @@ func (p *Problem) openShop() (*plan.Plan, error) {
 		return net.Latency[src*len(net.Hosts)+dst].Seconds() + float64(bytes)/float64(rate)
 	})
 }
+
+// defaultFanout is what Tam & Wang use for 16 hosts (§5).
+const defaultFanout = 5
 
 func (p *Problem) fanout() int {
 	if p.Fanout == 0 {

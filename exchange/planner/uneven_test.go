@@ -3,28 +3,16 @@ package planner
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/gridagent/gridagent/exchange/openshop"
 	"github.com/gridagent/gridagent/exchange/phase"
 	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/pools"
-	"github.com/gridagent/gridagent/probe/netmap"
 )
 
-// oneLAN returns n hosts of one site, each port with about 5 Mbit/s, and the pairs as little below that as readings are.
+// oneLAN returns the alltoall of n hosts on one switch, whose pairs are read a little below or above what ports have.
 func oneLAN(t *testing.T, rng *rand.Rand, n int) *Problem {
-	hosts, est := make([]netmap.Host, n), make([]netmap.Estimate, n*n)
-	for i := range hosts {
-		hosts[i] = netmap.Host{Name: string(rune('a' + i)), Site: "s"}
-		for j := range n {
-			est[i*n+j] = netmap.Estimate{
-				Known: netmap.FieldLatency | netmap.FieldBandwidth, Source: netmap.SourceProbed, Latency: 300 * time.Microsecond,
-				Bandwidth: 5 * netmap.Mbps * netmap.BytesPerSec(1-rng.Float64()*0.05),
-			}
-		}
-	}
-	p := &Problem{Collective: plan.Alltoall, Snapshot: netmap.NewSnapshot(1, hosts, est)}
+	p := &Problem{Collective: plan.Alltoall, Snapshot: cabling{home: dealt(n, 1), noise: 0.02}.snapshot(rng)}
 	p.AAPC.Sync = phase.Auto
 	var err error
 	if p.Tree, err = pools.Build(p.Snapshot, pools.Config{}); err != nil {
