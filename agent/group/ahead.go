@@ -139,9 +139,7 @@ func (m *member) ahead(o *op, e *early) {
 		close(sure)
 		<-ended
 		if err == nil {
-			if word.Info != nil {
-				res.info = *word.Info
-			}
+			res.info.Cached, res.info.Cost = true, 0 // the rest is as it was told with the plan
 			m.g.shelf.bear(e.kept.number, time.Now())
 		}
 		m.complete(o, res, err, now.Add(-m.g.cfg.Latency(m.roster[0])-min(max(word.Hold, 0), maxHold)))

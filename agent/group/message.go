@@ -94,7 +94,7 @@ const (
 	kindBeat   kind = "beat"   // both ways: still here
 	kindFetch  kind = "fetch"  // coordinator → member: Seq, Rank
 	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows, Begun, Standing
-	kindGo     kind = "go"     // coordinator → member: Seq, Info, Hold, Begun
+	kindGo     kind = "go"     // coordinator → member: Seq, Hold, Begun
 	kindRecall kind = "recall" // coordinator → member: Begun, which stands no longer
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 
