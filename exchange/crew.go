@@ -50,7 +50,7 @@ func (x *run) lanesTo(p *peer) int {
 	default:
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}
-	p.spacing = x.spacingTo(p)
+	p.opening, p.spacing = x.opens(p), x.spacingTo(p)
 	p.path.spaced = p.spacing.rate > 0
 	return n
 }

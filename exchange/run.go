@@ -107,6 +107,7 @@ type peer struct {
 	tokens  []*token
 	open    int // sends not confirmed and tokens not seen
 	path    Path
+	opening float64    // bytes a second at which first windows to its site go, see [run.opens]
 	win     *tap       // its window, of all lanes; nil: none
 	pacer   *pacer     // of all that go to its site, or to it; nil: none
 	spacing spacing    // of what goes to its site, where there is no pacer

@@ -152,6 +152,15 @@ func (x *run) spacingTo(p *peer) spacing {
 	return spacing{answers: answers, after: after, rate: times * rate, ends: x.start.Add(time.Duration(min(float64(own)/rate*1e9, float64(time.Hour))))}
 }
 
+// opens returns how fast first windows to p's site go, in bytes a second: at this host's part of the path, which is more than that of one of as many as there are hosts here
+// where it has more to send there. One that sends for all of its site has all of it. It needs x.mu, and p's path to be set.
+func (x *run) opens(p *peer) float64 {
+	site, mates := x.eng.cfg.Site, x.mates()
+	own := x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
+	share := max(x.part.share(site, p.name, own, mates), 1/float64(mates))
+	return openingShare * min(share*float64(p.path.link()), float64(p.path.capacity()))
+}
+
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
 func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration {
 	_, late := l.win.state()
@@ -167,7 +176,7 @@ func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration 
 		return x.eng.spacings.slot(site, n, p.spacing.rate, mostSpacing, now)
 	case l.win.fresh():
 		// No longer than a round trip: by then the peer has answered.
-		return x.eng.spacings.slot(site, n, openingShare*p.path.partOf(x.mates()), p.path.RTT, now)
+		return x.eng.spacings.slot(site, n, p.opening, p.path.RTT, now)
 	}
 	return 0
 }

@@ -193,7 +193,7 @@ func TestSpaced(t *testing.T) {
 			}
 		}
 	}
-	p.spacing = spacing{}
+	p.spacing, p.opening = spacing{}, x.opens(p)
 	if got := x.spaced(p, l, 5000, now); got != 0 {
 		t.Errorf("without a spacing it waits %v", got)
 	}
