@@ -78,6 +78,7 @@ func (x *run) aside(main *peer, vias []string) *peer {
 		d.path.RTT += first.RTT
 		d.path.Rate, d.path.Capacity = min(d.path.Rate, first.Rate), min(d.path.capacity(), first.capacity())
 	}
+	d.opening = x.opens(d)
 	d.lanes = 1
 	d.open++ // until main is through
 	x.helped = append(x.helped, d)
