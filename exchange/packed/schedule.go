@@ -211,7 +211,7 @@ func (d *scheduler) leave(strand, k int) {
 	}
 }
 
-// mate returns the host by which a strand that comes to pool k at host goes on. That is host, unless by more than the strand others have less to send over the links that come next and take several
+// mate returns the host by which a strand that comes to pool k at host goes on. That is host, unless by as much as the strand others have less to send over the links that come next and take several
 // flows: a host that gets more than its mates would end long after them, alone in a few flows. Of five hosts one had half as much again, and the link stood at a quarter of what it
 // carries for a third of the time.
 func (d *scheduler) mate(strand, k, host int) int {
@@ -230,7 +230,7 @@ func (d *scheduler) mate(strand, k, host int) int {
 			best = h
 		}
 	}
-	if load(host) <= load(best)+s.bytes {
+	if load(host) < load(best)+s.bytes {
 		return host
 	}
 	return best
