@@ -129,8 +129,8 @@ func (x *run) spacingTo(p *peer) spacing {
 		return spacing{}
 	}
 	site := x.eng.cfg.Site
-	own := x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
-	rate := float64(p.path.capacity()) * x.part.share(site, p.name, own, x.mates())
+	own, share := x.shareTo(p)
+	rate := float64(p.path.capacity()) * share
 	if own == 0 || !(rate > 0) {
 		return spacing{}
 	}
@@ -155,10 +155,15 @@ func (x *run) spacingTo(p *peer) spacing {
 // opens returns how fast first windows to p's site go, in bytes a second: at this host's part of the path, which is more than that of one of as many as there are hosts here
 // where it has more to send there. One that sends for all of its site has all of it. It needs x.mu, and p's path to be set.
 func (x *run) opens(p *peer) float64 {
-	site, mates := x.eng.cfg.Site, x.mates()
-	own := x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
-	share := max(x.part.share(site, p.name, own, mates), 1/float64(mates))
-	return openingShare * min(share*float64(p.path.link()), float64(p.path.capacity()))
+	_, share := x.shareTo(p)
+	return openingShare * min(max(share, 1/float64(x.mates()))*float64(p.path.link()), float64(p.path.capacity()))
+}
+
+// shareTo returns how many bytes this host sends to p's site, and what share that is of all that its site sends there.
+func (x *run) shareTo(p *peer) (own int64, share float64) {
+	site := x.eng.cfg.Site
+	own = x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
+	return own, x.part.share(site, p.name, own, x.mates())
 }
 
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
