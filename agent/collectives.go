@@ -112,7 +112,7 @@ func (s *service) Barrier(ctx context.Context, req *connect.Request[apiv1.Barrie
 func barrierCall(m *apiv1.BarrierRequest) *call {
 	return &call{
 		job: m.Job, rank: m.Rank, ranks: m.Ranks, turn: m.Turn, timeout: m.TimeoutSeconds, forming: m.FormingTimeoutSeconds,
-		Call: group.Call{Collective: group.Barrier},
+		Call: group.Call{Collective: group.Barrier, Wish: group.Wish{Options: group.Options{Together: m.Together}}},
 	}
 }
 

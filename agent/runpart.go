@@ -30,6 +30,7 @@ func (a *Agent) run(ctx context.Context, x group.Exchange) (group.Transferred, e
 		Results:  x.Results,
 		Progress: &progress,
 		Sure:     x.Sure,
+		Shown:    x.Shown,
 		Landed:   func(stats exchange.Stats) { x.Landed(transferred(stats)) },
 		Layout: func(b exchange.Block) []exchange.Segment {
 			segs := x.Layout(b.Block)

@@ -46,7 +46,7 @@ func (x *run) divert(w *route, vias []string, bytes int64) int64 {
 // stay lets nothing more of w go by way of others. It needs x.mu.
 func (x *run) stay(w *route) {
 	for _, d := range x.helped {
-		if d.main != nil && x.eng.cfg.Site(d.name) == w.site {
+		if d.main != nil && x.site(d.name) == w.site {
 			d.budget = 0
 		}
 	}
@@ -55,7 +55,7 @@ func (x *run) stay(w *route) {
 // carriedAside returns the bytes for w's site that have arrived by way of others. It needs x.mu.
 func (x *run) carriedAside(w *route) (got int64) {
 	for _, d := range x.helped {
-		if d.main != nil && d.win != nil && x.eng.cfg.Site(d.name) == w.site {
+		if d.main != nil && d.win != nil && x.site(d.name) == w.site {
 			got += d.win.got
 		}
 	}
@@ -141,7 +141,7 @@ func (w *route) asideRate(got int64, now time.Time) float64 {
 }
 
 // siteOf returns the name of the site of a host.
-func (x *run) siteOf(host int) string { return x.eng.cfg.Site(x.part.Hosts[host]) }
+func (x *run) siteOf(host int) string { return x.site(x.part.Hosts[host]) }
 
 // names returns the names of hosts.
 func (x *run) names(hosts []int) []string {

@@ -28,17 +28,17 @@ func (x *run) lanesTo(p *peer) int {
 	if p.path.Flows <= 0 && p.path.known() {
 		p.path.Flows = x.sharing(p)
 		// Where all flows share a queue windows settle among those that are there, and larger ones to begin with only fill it; but for a host that is all but alone.
-		if p.path.held() || x.part.like(x.eng.cfg.Site, p.name, false, 2, 2) == 1 {
+		if p.path.held() || x.part.like(x.site, p.name, false, 2, 2) == 1 {
 			most := p.path.Flows
 			if x.part.Collective == plan.Alltoall {
 				most *= 2 // more pairs share the way than that only if pairs differ: two hosts in one and in two guess two and four where there are three
 			}
-			p.path.Flows = x.part.like(x.eng.cfg.Site, p.name, true, p.path.Flows, most)
+			p.path.Flows = x.part.like(x.site, p.name, true, p.path.Flows, most)
 		}
 	}
 	// In an alltoall with relays all links have as much to do as they can carry, and one whose answers wait for a slow one's queue is behind from the start. In an allgather the
 	// slow one decides, and is to be full first of all; so it is in an alltoall of two sites, which mostly have as many bytes for each other.
-	p.path.yields = x.part.Collective == plan.Alltoall && p.path.hinders() && x.part.busyBack(x.eng.cfg.Site, p.name, p.path)
+	p.path.yields = x.part.Collective == plan.Alltoall && p.path.hinders() && x.part.busyBack(x.site, p.name, p.path)
 	n := p.path.Lanes()
 	if x.eng.cfg.Lanes != nil {
 		n = min(max(x.eng.cfg.Lanes(p.name), 1), maxLane)
@@ -46,7 +46,7 @@ func (x *run) lanesTo(p *peer) int {
 	switch {
 	case p.pacer != nil:
 	case x.part.Collective == plan.Allgather:
-		p.pacer = x.eng.pacers.join(x.eng.cfg.Site(p.name), p.path, x.part.like(x.eng.cfg.Site, p.name, false, x.mates(), x.mates()))
+		p.pacer = x.eng.pacers.join(x.site(p.name), p.path, x.part.like(x.site, p.name, false, x.mates(), x.mates()))
 	default:
 		p.pacer = x.eng.pacers.joinPeer(p.name, p.path, n)
 	}
@@ -58,7 +58,7 @@ func (x *run) lanesTo(p *peer) int {
 // sharing guesses how many pairs of hosts of this exchange send from this host's site to p's
 // at once: as many as if every host of the site did what this one does.
 func (x *run) sharing(p *peer) int {
-	site := x.eng.cfg.Site
+	site := x.site
 	there := site(p.name)
 	peers, hosts := 0, 0
 	for _, name := range x.part.Hosts {
@@ -90,17 +90,36 @@ func (x *run) mates() int {
 }
 
 // place returns how many hosts of this host's site come before it in the exchange, and how many there are.
-func (x *run) place() (before, of int) {
-	site, self := x.eng.cfg.Site, x.eng.cfg.Self
-	for _, h := range x.part.Hosts {
+func (x *run) place() (before, of int) { return x.sites.before, max(x.sites.mates, 1) }
+
+// runSites are the sites of a run's hosts as they were when it began: each lane asks for them, and with many hosts whoever knows them would be asked thousands of
+// times before the first byte.
+type runSites struct {
+	of            map[string]string
+	before, mates int // hosts of this host's site: those before it in the exchange, and all
+}
+
+func sitesOf(hosts []string, self string, site func(host string) string) runSites {
+	s := runSites{of: make(map[string]string, len(hosts))}
+	home := site(self)
+	for _, h := range hosts {
+		s.of[h] = site(h)
 		if h == self {
-			before = of
+			s.before = s.mates
 		}
-		if site(h) == site(self) {
-			of++
+		if s.of[h] == home {
+			s.mates++
 		}
 	}
-	return before, max(of, 1)
+	return s
+}
+
+// site names what host shares its links with, see [Config.Site].
+func (x *run) site(host string) string {
+	if site, ok := x.sites.of[host]; ok {
+		return site
+	}
+	return x.eng.cfg.Site(host) // one by way of which others go
 }
 
 // staff has p served by n lanes, if they are not yet. It needs x.mu.

@@ -41,6 +41,7 @@ func TestSharing(t *testing.T) {
 		for i := range c.there {
 			x.part.Hosts = append(x.part.Hosts, fmt.Sprint("b", i))
 		}
+		x.sites = sitesOf(x.part.Hosts, "a0", x.eng.cfg.Site)
 		for i, name := range x.part.Hosts {
 			if strings.HasPrefix(name, "b") && i-c.here < c.peers {
 				x.peers[name] = &peer{name: name, sends: []*send{{}}, path: c.path}

@@ -66,6 +66,7 @@ func TestGathersOneChunk(t *testing.T) {
 		{100, far, 17 << 10}, {1 << 20, far, 17 << 10},
 	} {
 		x := &run{part: &Part{Hosts: hostNames(3), Chunk: c.chunk}, eng: &Engine{cfg: Config{Self: "host0", Site: c.site}}}
+		x.sites = sitesOf(x.part.Hosts, "host0", c.site)
 		if b := x.batchOf(&outLane{stream: unitStream{}}); b.room != c.want {
 			t.Errorf("chunks of %d: %d bytes are gathered, want %d", c.chunk, b.room, c.want)
 		}

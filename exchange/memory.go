@@ -31,6 +31,8 @@ type Data struct {
 	// Sure, if not nil, is closed when it is known that all hosts have begun, or are about to: see sure.go. Until then
 	// only a bounded part is sent to each. Nil means that it is known.
 	Sure <-chan struct{}
+	// Shown says that this host wants bytes of every other one, so that when it has all of them it knows that all have begun, Sure or not.
+	Shown bool
 	// Landed, if not nil, is called once, by Run, when all blocks have arrived and are verified and all that this host sends is with
 	// its transports: the result may be read and passed on. Run goes on until the others have confirmed, and reads the
 	// buffers. It is not called where that is the same moment.

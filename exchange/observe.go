@@ -14,7 +14,7 @@ func (x *run) meter(p *peer, n int) *meter {
 	m := &meter{
 		sample: Sample{Exchange: x.part.ID, Hosts: x.part.Hosts, Peer: p.name, Lane: n},
 		chunk:  int64(x.part.Chunk),
-		flow:   flow{peer: p.name, site: x.eng.cfg.Site(p.name)},
+		flow:   flow{peer: p.name, site: x.site(p.name)},
 		flows:  &x.eng.flows,
 		tally:  tally{path: p.path, count: Toll{Peer: p.name}},
 	}

@@ -58,6 +58,7 @@ func TestPartsOfALinkAddUp(t *testing.T) {
 			paced, spaced := 0., 0.
 			for i := range senders {
 				x := &run{eng: &Engine{cfg: Config{Self: p.Hosts[i], Site: siteOfTest, Path: func(string) Path { return path }}}, part: parts[i], start: time.Now()}
+				x.sites = sitesOf(x.part.Hosts, x.eng.cfg.Self, siteOfTest)
 				to := &peer{name: "b0", sends: []*send{{}}}
 				x.peers = map[string]*peer{"b0": to}
 				x.lanesTo(to)
@@ -105,6 +106,7 @@ func TestLeaderOpensWithTheWholePath(t *testing.T) {
 		}
 		for i := range senders {
 			x := &run{eng: &Engine{cfg: Config{Self: p.Hosts[i], Site: siteOfTest, Path: func(string) Path { return path }}}, part: parts[i], start: time.Now()}
+			x.sites = sitesOf(x.part.Hosts, x.eng.cfg.Self, siteOfTest)
 			to := &peer{name: p.Hosts[mates], sends: []*send{{}}}
 			x.peers = map[string]*peer{to.name: to}
 			x.lanesTo(to)

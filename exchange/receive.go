@@ -208,7 +208,7 @@ func (x *run) received(p *peer, b *block, i int, crc uint32, out []byte) []byte 
 	b.sum += sumWord(i, crc)
 	p.stats.Received += size
 	x.data.Progress.Received.Add(size)
-	x.eng.spacings.answered(x.eng.cfg.Site(p.name), size, p.spacing, time.Now())
+	x.eng.spacings.answered(x.site(p.name), size, p.spacing, time.Now())
 	return x.arrived(p, b, i, out)
 }
 
@@ -269,6 +269,7 @@ func (x *run) arrived(p *peer, b *block, i int, out []byte) []byte {
 		return out
 	}
 	r.end = time.Since(x.start)
+	x.shows()
 	x.land()
 	x.tellOf(r)
 	if p != r.from {

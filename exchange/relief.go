@@ -100,7 +100,7 @@ func (x *run) watch(now time.Time, told map[string]Path) {
 		if p.win == nil || p.main != nil {
 			return
 		}
-		site := x.eng.cfg.Site(p.name)
+		site := x.site(p.name)
 		w := x.ways[site]
 		if w == nil {
 			w = &route{site: site, host: p.index, planned: float64(p.path.capacity()), theirs: make(map[string]float64)}
@@ -108,7 +108,7 @@ func (x *run) watch(now time.Time, told map[string]Path) {
 		}
 		w.peers = append(w.peers, p)
 	})
-	home := x.eng.cfg.Site(x.part.Hosts[x.part.Self])
+	home := x.site(x.part.Hosts[x.part.Self])
 	for _, w := range x.ways {
 		var got int64
 		busy := false

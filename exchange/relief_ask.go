@@ -39,7 +39,7 @@ func (p *peer) under() (n int64) {
 // standing returns what this host has left for the site of host, and what it gets. It needs x.mu.
 func (x *run) standing(host int) stand {
 	st := stand{hosts: 1}
-	site := x.eng.cfg.Site(x.part.Hosts[host])
+	site := x.site(x.part.Hosts[host])
 	idle := true // it sends nothing, or waits for what it is to send
 	if w := x.ways[site]; w != nil {
 		var under int64
@@ -82,7 +82,7 @@ func standOf(f *frame) stand {
 // acquainted returns the hosts of each site that may help on w: where there are some, those that this host exchanges
 // data with. To others it would have to connect first, over links that are full.
 func (x *run) acquainted(w *route) [][]int {
-	site := x.eng.cfg.Site
+	site := x.site
 	home := site(x.part.Hosts[x.part.Self])
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -111,7 +111,7 @@ func (x *run) acquainted(w *route) [][]int {
 
 // together returns what all of this host's site have left for the site of to.
 func (x *run) together(to int) stand {
-	site := x.eng.cfg.Site
+	site := x.site
 	home := site(x.part.Hosts[x.part.Self])
 	var mates []int
 	for h, name := range x.part.Hosts {

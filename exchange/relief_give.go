@@ -43,7 +43,7 @@ func (x *run) give(w *route, hosts []int, bytes int64, lent bool, end time.Durat
 	fits, turns := func(*block) bool { return true }, 3
 	alltoall := x.part.Collective == plan.Alltoall
 	if alltoall { // of its blocks only their origins have any for long
-		site := x.eng.cfg.Site
+		site := x.site
 		there := site(x.part.Hosts[hosts[0]])
 		fits, turns = func(b *block) bool { return site(x.part.Hosts[b.Origin]) == there }, 1
 	}

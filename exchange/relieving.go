@@ -40,7 +40,7 @@ func (x *run) offered(p *peer, f *frame, out []byte) ([]byte, error) {
 	if sb := x.sending(f.host, f.number); sb != nil && !sb.s.extra {
 		return x.takeBack(sb, f, out), nil
 	}
-	if w := x.ways[x.eng.cfg.Site(x.part.Hosts[f.host])]; w != nil && w.pace.fell() {
+	if w := x.ways[x.site(x.part.Hosts[f.host])]; w != nil && w.pace.fell() {
 		return out, nil
 	}
 	var sb *sendBlock

@@ -36,6 +36,7 @@ type run struct {
 	tending bool       // somebody looks after the lanes
 	left    int        // receives, sends and outgoing tokens that are not complete
 	toLand  int        // receives that are not complete, and sends of which something is to be written
+	toGet   int        // receives that are not complete
 	blocks  []*block   // as part.Blocks
 	number  map[int]*block
 	peers   map[string]*peer
@@ -48,6 +49,7 @@ type run struct {
 	wakes   []*sync.Cond            // lanes of other runs, that have room now
 
 	port  port  // see leave.go
+	sites runSites
 	doubt doubt // whether the others have begun, see sure.go
 
 	// Re-planning, see relief.go.

@@ -26,6 +26,7 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 		waiting: make(map[milestone][]*send),
 		tokens:  make(map[milestone]*incoming),
 	}
+	x.sites = sitesOf(part.Hosts, e.cfg.Self, e.cfg.Site)
 	x.claims = sync.NewCond(&x.mu)
 	if x.data.Progress == nil {
 		x.data.Progress = new(Progress)
@@ -37,9 +38,9 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	x.addRecvs()
 	x.addSends()
-	x.toLand = len(x.recvs) + len(x.sends)
+	x.toLand, x.toGet = len(x.recvs)+len(x.sends), len(x.recvs)
 	// Here, as streams are served from begin on: all may have come before execute goes on.
-	x.doubt.unsure = data.Sure != nil
+	x.doubt.unsure, x.doubt.shown = data.Sure != nil, make(chan struct{})
 	if x.left == 0 {
 		close(x.done)
 	}

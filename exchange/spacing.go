@@ -128,7 +128,7 @@ func (x *run) spacingTo(p *peer) spacing {
 	if !p.path.crowded() || p.path.AtLeast || p.path.Link > 0 {
 		return spacing{}
 	}
-	site := x.eng.cfg.Site
+	site := x.site
 	own, share := x.shareTo(p)
 	rate := float64(p.path.capacity()) * share
 	if own == 0 || !(rate > 0) {
@@ -155,13 +155,16 @@ func (x *run) spacingTo(p *peer) spacing {
 // opens returns how fast first windows to p's site go, in bytes a second: at this host's part of the path, which is more than that of one of as many as there are hosts here
 // where it has more to send there. One that sends for all of its site has all of it. It needs x.mu, and p's path to be set.
 func (x *run) opens(p *peer) float64 {
+	if !p.path.known() {
+		return 0
+	}
 	_, share := x.shareTo(p)
 	return openingShare * min(max(share, 1/float64(x.mates()))*float64(p.path.link()), float64(p.path.capacity()))
 }
 
 // shareTo returns how many bytes this host sends to p's site, and what share that is of all that its site sends there.
 func (x *run) shareTo(p *peer) (own int64, share float64) {
-	site := x.eng.cfg.Site
+	site := x.site
 	own = x.part.sentTo(func(dst string) bool { return site(dst) == site(p.name) })
 	return own, x.part.share(site, p.name, own, x.mates())
 }
@@ -169,7 +172,7 @@ func (x *run) shareTo(p *peer) (own int64, share float64) {
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
 func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration {
 	_, late := l.win.state()
-	switch site := x.eng.cfg.Site(p.name); {
+	switch site := x.site(p.name); {
 	case l.pacer != nil:
 		return l.pacer.slot(n, now)
 	case p.spacing.rate > 0 && l.by == "" && p.path.Blind && now.Before(p.spacing.ends):

@@ -139,6 +139,7 @@ func TestSpacingTo(t *testing.T) {
 		var sum netmap.BytesPerSec
 		for h, n := range tt.blocks {
 			x := &run{eng: &Engine{cfg: Config{Self: hosts[h], Site: siteOfTest}}, part: parts[h], start: start}
+			x.sites = sitesOf(x.part.Hosts, x.eng.cfg.Self, siteOfTest)
 			got := x.spacingTo(&peer{name: "b0", path: tt.path})
 			if (got.rate > 0) != (tt.spaced && n > 0) {
 				t.Errorf("%s: %s sends %d bytes at %v bytes a second", tt.name, hosts[h], n, got.rate)
@@ -168,6 +169,7 @@ func TestSpacingTo(t *testing.T) {
 func TestSpaced(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	x := &run{eng: &Engine{cfg: Config{Self: "a0", Site: siteOfTest}}, part: &Part{Hosts: []string{"a0", "b0"}}, start: now}
+	x.sites = sitesOf(x.part.Hosts, x.eng.cfg.Self, siteOfTest)
 	p := &peer{name: "b0", path: Path{RTT: 10 * time.Millisecond, Rate: 400e3, Flows: 4}, spacing: spacing{rate: 100e3, ends: now.Add(2 * time.Second)}}
 	old := &tap{window: &window{got: 1}} // it has heard of the peer
 	l := &outLane{win: old}

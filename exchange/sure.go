@@ -26,8 +26,9 @@ const (
 // doubt is whether a run knows that its peers have begun. Guarded by run.mu.
 type doubt struct {
 	unsure bool
-	over   bool      // the run has ended so
-	end    time.Time // when unsure ended; zero: it has not, or never was
+	shown  chan struct{} // closed when what has come shows that the others have begun
+	over   bool          // the run has ended so
+	end    time.Time     // when unsure ended; zero: it has not, or never was
 }
 
 // hold lets x wait until it is sure, or has ended, if it forwards much: what is reserved for late hosts would be missing elsewhere.
@@ -86,10 +87,27 @@ func (x *run) settleDoubt() {
 	select {
 	case <-x.data.Sure:
 		sure = true
+	case <-x.doubt.shown:
+		return
 	case <-x.ctx.Done():
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.doubt.unsure {
+		x.endDoubt(sure)
+	}
+}
+
+// shows counts one receive as complete. It needs x.mu.
+func (x *run) shows() {
+	if x.toGet--; x.toGet == 0 && x.doubt.unsure && x.data.Shown {
+		close(x.doubt.shown)
+		x.endDoubt(true)
+	}
+}
+
+// endDoubt lets the lanes go on if the run is sure of the others, and gives back what it counted. It needs x.mu.
+func (x *run) endDoubt(sure bool) {
 	x.eachPeer(func(p *peer) {
 		x.eng.doubts.give(p.name, p.doubted)
 		p.doubted = 0
@@ -98,7 +116,7 @@ func (x *run) settleDoubt() {
 		x.doubt.over = true
 		return
 	}
-	x.doubt = doubt{end: time.Now()}
+	x.doubt.unsure, x.doubt.end = false, time.Now()
 	x.landIfSure()
 	if x.doubt.end.Sub(x.start) > shortDoubt {
 		for _, m := range x.meters {

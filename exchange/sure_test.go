@@ -158,3 +158,57 @@ func TestRefuse(t *testing.T) {
 		g.accepts.Wait()
 	})
 }
+
+// TestShown: a run that is not sure of the others lands when it has bytes of all of them, if it was told that this shows that they have begun,
+// and else does not before the word: its result may be of no use.
+func TestShown(t *testing.T) {
+	for _, shown := range []bool{true, false} {
+		overGridnet(t, star(3, way{rate: 8 * gridnet.Mbps, latency: 20 * time.Millisecond}.link()), 1, func(t *testing.T, _ *gridnet.Network, g *quicGrid) {
+			p := newPlanner(plan.Allgather, 3)
+			for o := range 3 {
+				p.add(o, (o+1)%3, plan.Block{Origin: o, Dest: plan.All})
+				p.add((o+1)%3, (o+2)%3, plan.Block{Origin: o, Dest: plan.All})
+			}
+			p.p.MessageBytes = 10 << 10
+			j := newJob(t, rand.New(rand.NewPCG(3, 95)), p.p, 0)
+			sure := make(chan struct{})
+			const late, told = time.Second, 3 * time.Second
+			begun := time.Now()
+			var landed, ended [3]time.Duration
+			var wg sync.WaitGroup
+			for h := range 3 {
+				j.data[h].Sure, j.data[h].Shown = sure, shown
+				j.data[h].Landed = func(Stats) {
+					landed[h] = time.Since(begun)
+					if err := j.check(h); err != nil {
+						t.Error(err)
+					}
+				}
+				wg.Go(func() {
+					if h == 2 {
+						time.Sleep(late)
+					}
+					if _, err := g.engines[p.p.Hosts[h]].Run(t.Context(), j.parts[h], j.data[h]); err != nil {
+						t.Errorf("host %d: %v", h, err)
+					}
+					ended[h] = time.Since(begun)
+				})
+			}
+			time.Sleep(told)
+			close(sure)
+			wg.Wait()
+			early := 0
+			for h := range 3 {
+				if landed[h] != 0 && landed[h] < told {
+					early++
+				}
+				if ended[h] < late || ended[h] > told {
+					t.Errorf("shown %v: host %d ended after %v; the last began at %v", shown, h, ended[h], late)
+				}
+			}
+			if shown != (early > 0) { // not where that is the moment at which it ends
+				t.Errorf("shown %v: %d hosts landed before the word", shown, early)
+			}
+		})
+	}
+}

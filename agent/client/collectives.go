@@ -87,7 +87,7 @@ func (r *Rank) broadcast(root int, opts *Options) request {
 	}
 }
 
-// Barrier returns when all ranks have called it. Of opts only Timeout counts.
+// Barrier returns when all ranks have called it. Of opts only Timeout and Together count.
 func (r *Rank) Barrier(ctx context.Context, opts Options) (*apiv1.Report, error) {
 	res, err := r.StartBarrier(ctx, opts).Wait(context.Background())
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Rank) Barrier(ctx context.Context, opts Options) (*apiv1.Report, error)
 func (r *Rank) StartBarrier(ctx context.Context, opts Options) *Operation {
 	do := func(_ payload, turn *apiv1.Turn, limit time.Duration) *apiv1.LineRequest {
 		return &apiv1.LineRequest{Call: &apiv1.LineRequest_Barrier{Barrier: &apiv1.BarrierRequest{
-			Job: r.job, Rank: r.rank, Turn: turn, TimeoutSeconds: limit.Seconds(),
+			Job: r.job, Rank: r.rank, Turn: turn, TimeoutSeconds: limit.Seconds(), Together: opts.Together,
 		}}}
 	}
 	return r.start(ctx, &task{opts: Options{Timeout: opts.Timeout}, do: do, take: r.inMemory})

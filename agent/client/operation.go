@@ -31,6 +31,9 @@ type Options struct {
 	Plan []byte
 	// Timeout ends the operation, and with it the group, if it takes longer. Zero means none.
 	Timeout time.Duration
+	// Together, of a barrier, has it return at the same moment at all ranks, as far as latencies are known, and so later than it could: what is
+	// timed from then on begins everywhere at once.
+	Together bool
 	// Overwrite lets the calls that write a file replace an output that exists.
 	Overwrite bool
 	// Progress, if not nil, is told from time to time how many bytes of the result have

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // stallTime is for how long an operation that waits for the coordinator's word counts as one that runs.
@@ -16,6 +18,7 @@ type early struct {
 	since time.Time
 	word  chan message // the coordinator's: go, or start; or items, and the operation was small
 	small *eager       // with items
+	bytes int64        // that this host's ranks give and, of an alltoall, get
 }
 
 // stalls reports whether it waits for so long that others are late, and no link is in use.
@@ -41,11 +44,11 @@ func (m *member) kindOf(inputs map[int]contribution) callKind {
 }
 
 // keep keeps this host's part of a plan that was good.
-func (m *member) keep(kind callKind, start *message) {
+func (m *member) keep(kind callKind, start *message, took time.Duration) {
 	if start.Standing == 0 || m.g.cfg.Restamp == nil {
 		return
 	}
-	k := kept{kind: kind, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now()}
+	k := kept{kind: kind, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now(), took: took}
 	k.start.Hold, k.start.Begun = 0, 0
 	m.g.shelf.put(k)
 }
@@ -75,6 +78,9 @@ func (m *member) foreseeLocked(o *op) *early {
 		return nil
 	}
 	o.running, o.early = true, &early{kept: k, part: part, since: now, word: make(chan message, 1)}
+	for _, c := range o.inputs {
+		o.early.bytes += 2 * c.call.Size // what an alltoall brings is taken to be as much
+	}
 	return o.early
 }
 
@@ -99,10 +105,15 @@ func (m *member) refuse(start *message) {
 func (m *member) goOn(msg message) {
 	m.mu.Lock()
 	var e *early
-	if o := m.ops[msg.Seq]; o != nil {
+	o := m.ops[msg.Seq]
+	if o != nil {
 		e = m.sureLocked(o)
 	}
+	over := o != nil && o.shown || o == nil && msg.Seq < m.begunLocked()
 	m.mu.Unlock()
+	if over {
+		return
+	}
 	if e == nil || e.kept.number != msg.Begun {
 		m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: "told to go on with what has not begun here"})
 	}
@@ -111,8 +122,35 @@ func (m *member) goOn(msg message) {
 	}
 }
 
+// shownLocked notes that o, which is over, has shown that all hosts have begun as e. It reports false where the coordinator has spoken.
+func (m *member) shownLocked(o *op, e *early) bool {
+	if o.early != e {
+		return false
+	}
+	o.early, o.shown = nil, true
+	m.settleLocked(o.seq)
+	return true
+}
+
+// pauseOf is how long the calls of an operation that begins as e may wait before they are said, 0 if they may not.
+func (m *member) pauseOf(e *early) time.Duration {
+	start := &e.kept.start
+	bytes := int64(0)
+	for _, n := range start.Sizes {
+		bytes += n
+	}
+	if start.Collective == plan.Alltoall {
+		bytes = e.bytes
+	}
+	if !start.Shown || bytes > maxLazyBytes {
+		return 0
+	}
+	return callPause(e.kept.took)
+}
+
 // ahead runs this host's part of o by a kept plan. Nothing that comes of it counts before the coordinator has spoken: not
-// its results, and not its errors, as others may have ended what they began in vain.
+// its results, and not its errors, as others may have ended what they began in vain. But for results that have bytes of all others: nobody
+// sends any for this plan who has not begun by it.
 func (m *member) ahead(o *op, e *early) {
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	defer cancel(nil)
@@ -129,20 +167,38 @@ func (m *member) ahead(o *op, e *early) {
 		defer close(ended)
 		res, err = m.exchange(ctx, o, &start, inputs, sure)
 	}()
+	through := ended
+	if !start.Shown {
+		through = nil
+	}
 	var word message
+	shown := false
 	select {
 	case word = <-e.word:
+	case <-through:
+		m.mu.Lock()
+		shown = err == nil && m.shownLocked(o, e)
+		m.mu.Unlock()
+		if !shown {
+			select {
+			case word = <-e.word:
+			case <-m.ctx.Done():
+			}
+		}
 	case <-m.ctx.Done():
 	}
-	if word.Kind == kindGo && word.Begun == e.kept.number {
-		now := time.Now()
+	if shown || word.Kind == kindGo && word.Begun == e.kept.number {
+		begun := e.since // of the others' calls nothing is known but that they were before the end
+		if !shown {
+			begun = time.Now().Add(-m.g.cfg.Latency(m.roster[0]) - min(max(word.Hold, 0), maxHold))
+		}
 		close(sure)
 		<-ended
 		if err == nil {
 			res.info.Cached, res.info.Cost = true, 0 // the rest is as it was told with the plan
-			m.g.shelf.bear(e.kept.number, time.Now())
+			m.g.shelf.bear(e.kept.number, time.Since(begun), time.Now())
 		}
-		m.complete(o, res, err, now.Add(-m.g.cfg.Latency(m.roster[0])-min(max(word.Hold, 0), maxHold)))
+		m.complete(o, res, err, begun)
 		m.finishRun(o, res)
 		return
 	}

@@ -25,11 +25,13 @@ type coordinator struct {
 	// Owned by run.
 	boxes  map[string]*outbox
 	gone   map[string]bool // hosts that have left in good order
+	shown  int             // hosts that go by what they are shown, see message.Shown
 	left   map[int]string  // ranks that have left, and why they had to
 	ops    map[uint64]*pending
 	failed *Failure
 	late   bool     // no host can attach any more
 	names  [32]byte // digest of the roster
+	tree   *Tree    // of small operations; nil where there is none
 	parked []parked
 	recent recent
 }
@@ -39,6 +41,7 @@ type coordEvent struct {
 	host    string
 	conn    conn
 	first   bool
+	shown   bool // of first: see message.Shown
 	m       message
 	err     error
 	planned *plannedOp
@@ -51,7 +54,7 @@ func newCoordinator(g *Groups, formed message) *coordinator {
 		events: make(chan coordEvent), ended: make(chan struct{}),
 		boxes: make(map[string]*outbox), gone: make(map[string]bool),
 		left: make(map[int]string), ops: make(map[uint64]*pending),
-		names: namesOf(formed.Hosts),
+		names: namesOf(formed.Hosts), tree: formed.Tree,
 	}
 }
 
@@ -93,7 +96,7 @@ func (c *coordinator) post(e coordEvent) bool {
 
 // attach gives the coordinator a member's conn and reads it until it ends.
 func (c *coordinator) attach(a attached) {
-	if !c.post(coordEvent{host: a.host, conn: a.c, first: true}) {
+	if !c.post(coordEvent{host: a.host, conn: a.c, first: true, shown: a.shown}) {
 		a.c.Abort()
 		return
 	}
@@ -177,6 +180,9 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		}
 		b := newOutbox(e.conn, outboxRoom, c.g.turn(e.host, 1))
 		c.boxes[e.host] = b
+		if e.shown {
+			c.shown++
+		}
 		if !c.g.start(b.run) {
 			e.conn.Abort()
 		}
@@ -222,7 +228,7 @@ func (c *coordinator) message(ctx context.Context, host string, m message) {
 	case kindLeft:
 		c.rankLeft(m.Rank, host, bounded(m.Cause))
 	case kindDone:
-		c.done(m.Seq, host)
+		c.done(host, &m)
 	case kindBroken:
 		c.fail(&Failure{Kind: Internal, Rank: -1, Host: host, Cause: bounded(m.Cause)})
 	default:

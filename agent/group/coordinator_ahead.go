@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -27,11 +28,7 @@ func (c *coordinator) foreseen(op *pending, host string, m *message) {
 	if m.Begun != 0 {
 		op.with[host] = m.Begun
 	}
-	at := time.Now()
-	if host != c.g.cfg.Self {
-		at = at.Add(-c.g.cfg.Latency(host))
-	}
-	op.called[host] = at
+	op.called[host] = c.when(host, m)
 	if op.keep == len(c.roster) {
 		ranks := make([]int, len(c.roster))
 		for r := range ranks {
@@ -47,20 +44,22 @@ func (c *coordinator) loose(op *pending) callKind {
 	return kindOf(c.names, []int{0}, func(int) *message { return &message{Collective: first.Collective, Root: first.Root} })
 }
 
-// goOn tells all hosts to go on, if all ranks have called, all hosts have begun with one plan, and that is the one for what
-// they ask for.
+// goOn tells all hosts to go on, if all ranks have called and all hosts have begun with one plan. Each of them has kept it for what its ranks
+// ask for, so it is one for what all do. Some may be through: that all have begun shows in what comes to them. So nothing else
+// may become of the operation, even if the plan has been taken back or is not known here any more.
 func (c *coordinator) goOn(seq uint64, op *pending) {
 	if op.keep < len(c.roster) || len(op.with) < len(c.hosts) {
 		return
 	}
-	k, ok := c.g.shelf.lookup(op.kind)
-	if !ok {
-		return
-	}
+	number := op.with[c.hosts[0]]
 	for _, h := range c.hosts {
-		if op.with[h] != k.number || c.boxes[h] == nil {
+		if op.with[h] != number || c.boxes[h] == nil {
 			return
 		}
+	}
+	k, ok := c.g.shelf.lookup(op.kind)
+	if !ok || k.number != number {
+		k = known{number: number}
 	}
 	var first, last time.Time
 	for _, at := range op.called {
@@ -71,14 +70,19 @@ func (c *coordinator) goOn(seq uint64, op *pending) {
 			last = at
 		}
 	}
-	c.g.shelf.right(c.loose(op))
+	c.g.shelf.right(c.loose(op), op.kind)
 	op.checked = c.asks(k.number)
 	op.sure, op.number, op.spread = &k, k.number, last.Sub(first)
+	if k.kind != op.kind {
+		op.number = 0 // until the planner says that it is its own
+	}
 	op.info, op.begun = k.info, last
 	op.info.Cached, op.info.Cost = true, 0
 	word := message{Kind: kindGo, Seq: seq, Begun: k.number, Hold: max(0, time.Since(last))} // short: it goes to each host, over slow ports
 	for _, h := range c.hosts {
-		c.boxes[h].send(word)
+		if op.done[h].IsZero() {
+			c.boxes[h].send(word)
+		}
 	}
 	c.g.log.Debug("operation goes on by a standing plan", "group", c.id, "seq", seq, "algorithm", op.info.Algorithm, "spread", op.spread)
 }
@@ -99,21 +103,48 @@ func (c *coordinator) asks(number uint64) bool {
 func (c *coordinator) checked(op *pending, p *plannedOp) {
 	op.checked = true
 	c.recent.note(op.kind, p.request, time.Now())
-	if p.err != nil || p.number != op.sure.number {
+	switch {
+	case p.err != nil || p.number != op.sure.number:
 		c.recall(op.sure.number)
+	case op.sure.kind != op.kind: // it was not known here
+		op.number, op.info = p.number, p.info
 	}
 	c.conclude(p.seq, op)
 }
 
 // stands says in the start message of an operation that was planned whether the plan is to be kept.
 func (c *coordinator) stands(op *pending, p *plannedOp, start *message) {
-	for _, h := range c.hosts {
-		start.Begun = max(start.Begun, op.with[h]) // one, if there are several: what comes for the others waits until it gives up
+	thought := slices.Compact(slices.Sorted(maps.Values(op.with)))
+	for _, n := range thought {
+		start.Begun = n // the last, if there are several: what comes for the others waits until it gives up
 	}
-	if op.keep == len(c.roster) && c.g.shelf.planned(c.loose(op), op.kind, len(op.with) > 0) {
+	if op.keep < len(c.roster) {
+		return
+	}
+	keep, wrong := c.g.shelf.planned(c.loose(op), op.kind, thought)
+	for _, n := range wrong { // who began by it has given it up, and the others would wait for him
+		c.recall(n)
+	}
+	if keep {
 		op.number, start.Standing = p.number, p.number
+		start.Shown = c.shown == len(c.hosts) && op.ready[0].Collective != Broadcast && p.request.shows()
 		c.recent.note(op.kind, p.request, time.Now())
 	}
+}
+
+// shows reports whether each host gets bytes of all others.
+func (r *Request) shows() bool {
+	if slices.Contains(r.Sizes, 0) {
+		return false
+	}
+	for i, row := range r.Matrix {
+		for j, n := range row {
+			if i != j && n == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // recall takes a standing plan back, also from operations that go on by it.

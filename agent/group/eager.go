@@ -21,6 +21,7 @@ type eager struct {
 	terms   *message // what the first item was for; nil before
 	items   map[int]item
 	arrived map[int]time.Time // by rank
+	begun   time.Time         // when the last rank so far of this host called
 	spoiled bool              // ranks disagree: the coordinator will say so
 	sent    map[string]int64  // payload, by host
 	got     map[string]int64
@@ -91,7 +92,8 @@ func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish
 	if e == nil {
 		return func() {} // not before this rank has begun it
 	}
-	m.g.hurry.note(time.Now())
+	e.begun = time.Now()
+	m.g.hurry.note(e.begun)
 	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data, m.goesStraight(ready)})
 	return m.spreadLocked(e, ready.Seq, []int{rank})
 }
@@ -264,6 +266,10 @@ func (m *member) finishEager(o *op, e *eager) {
 	}
 	m.mu.Lock()
 	o.inputs, o.result, o.err = nil, res, err
+	m.small.over(time.Since(e.begun))
 	m.mu.Unlock()
 	close(o.finished)
+	over := message{Kind: kindOver, Seq: o.seq}
+	over.lazy(bookPause)
+	m.say(over)
 }

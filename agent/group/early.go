@@ -7,8 +7,9 @@ import (
 
 // An attached conn belongs to the member on host.
 type attached struct {
-	host string
-	c    conn
+	host  string
+	c     conn
+	shown bool // the member goes by what it is shown, see message.Shown
 }
 
 // Bounds on the conns that wait for their coordinator, each with its stream's window: in

@@ -26,12 +26,23 @@ func (m *member) start(msg message) {
 			e.word <- msg // which ends what has begun, and begins anew
 			return
 		}
+		if o.shown {
+			m.mu.Unlock()
+			m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: "told to begin anew what is over here"})
+			return
+		}
 		if o.running || m.ctx.Err() != nil {
 			m.mu.Unlock()
 			return
 		}
 		o.running = true
 		m.settleLocked(msg.Seq)
+		for _, c := range o.inputs {
+			if c.call.Eager {
+				m.small.larger()
+				break
+			}
+		}
 	}
 	m.mu.Unlock()
 	if o == nil {
@@ -57,6 +68,9 @@ func (m *member) execute(o *op, msg message) {
 	// way of the start message belong to the operation.
 	if msg.Info == nil {
 		msg.Info = &Planned{}
+		if msg.Collective == Barrier {
+			msg.Info.Algorithm = string(Barrier)
+		}
 	}
 	begun := time.Now().Add(-msg.Info.Cost - m.g.cfg.Latency(m.roster[0]))
 	m.mu.Lock()
@@ -67,7 +81,7 @@ func (m *member) execute(o *op, msg message) {
 	m.g.shelf.drop(key)
 	res, err := m.exchange(m.ctx, o, &msg, inputs, nil)
 	if err == nil {
-		m.keep(key, &msg)
+		m.keep(key, &msg, time.Since(begun))
 	}
 	m.complete(o, res, err, begun)
 	m.finishRun(o, res)
@@ -77,7 +91,9 @@ func (m *member) execute(o *op, msg message) {
 func (m *member) complete(o *op, res *result, err error, begun time.Time) {
 	if err == nil {
 		res.elapsed = max(0, time.Since(begun))
-		m.say(message{Kind: kindDone, Seq: o.seq})
+		done := message{Kind: kindDone, Seq: o.seq}
+		done.lazy(bookPause)
+		m.say(done)
 	} else if m.ctx.Err() == nil {
 		msg := message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()}
 		var input *inputError
@@ -119,6 +135,9 @@ func (m *member) finishRun(o *op, res *result) {
 // exchange runs this host's part, by the start message msg, with the inputs of its ranks. sure is [Exchange.Sure].
 func (m *member) exchange(ctx context.Context, o *op, msg *message, inputs map[int]contribution, sure <-chan struct{}) (*result, error) {
 	if msg.Collective == Barrier { // that all have come is all that there is to it
+		if err := held(ctx, msg); err != nil {
+			return nil, err
+		}
 		res := &result{views: make(map[int]view), info: *msg.Info}
 		for rank := range inputs {
 			res.views[rank] = view{}
@@ -135,18 +154,14 @@ func (m *member) exchange(ctx context.Context, o *op, msg *message, inputs map[i
 	if err != nil {
 		return nil, err
 	}
-	if msg.Hold > 0 {
-		select { // while the others hear of the start: see coordinator.holds
-		case <-time.After(min(msg.Hold, maxHold)):
-		case <-ctx.Done():
-			r.release()
-			return nil, context.Cause(ctx)
-		}
+	if err := held(ctx, msg); err != nil {
+		r.release()
+		return nil, err
 	}
 	send, results := r.memory()
 	landed := make(chan Transferred, 1)
 	x := Exchange{
-		Part: msg.Part, Hosts: m.hosts, Send: send, Results: results, Layout: r.layout, Sure: sure,
+		Part: msg.Part, Hosts: m.hosts, Send: send, Results: results, Layout: r.layout, Sure: sure, Shown: msg.Shown,
 		Landed: func(t Transferred) { landed <- t },
 		Watch:  func(progress func() (done, total int64)) { o.progress.Store(&progress) },
 	}
@@ -171,4 +186,17 @@ func (m *member) exchange(ctx context.Context, o *op, msg *message, inputs map[i
 	}
 	res.transfer = t
 	return res, nil
+}
+
+// held waits while the others hear of the start, see [coordinator.holds].
+func held(ctx context.Context, start *message) error {
+	if start.Hold <= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(min(start.Hold, maxHold)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

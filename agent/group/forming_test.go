@@ -348,18 +348,18 @@ func TestEarlyConnsAreBounded(t *testing.T) {
 	c, _ := pipe()
 	kept := 0
 	for i := range 3 * maxEarlyPerHost {
-		if e.add(ID{byte(i), byte(i >> 8)}, attached{"wild", c}) {
+		if e.add(ID{byte(i), byte(i >> 8)}, attached{"wild", c, true}) {
 			kept++
 		}
 	}
 	if kept != maxEarlyPerHost {
 		t.Errorf("kept %d conns of one host, want %d", kept, maxEarlyPerHost)
 	}
-	if !e.add(ID{1}, attached{"tame", c}) || e.add(ID{1}, attached{"tame", c}) {
+	if !e.add(ID{1}, attached{"tame", c, true}) || e.add(ID{1}, attached{"tame", c, true}) {
 		t.Error("of two conns of a host for one group not just the first was kept")
 	}
 	for i := range 2 * maxEarly {
-		e.add(ID{9}, attached{fmt.Sprint("h", i), c})
+		e.add(ID{9}, attached{fmt.Sprint("h", i), c, true})
 	}
 	if e.total != maxEarly {
 		t.Errorf("%d conns in all, want %d", e.total, maxEarly)

@@ -91,10 +91,11 @@ type Exchange struct {
 	// Layout returns where a block that starts here lies in Send, or one that ends here in
 	// Results, in block order. Blocks index Hosts.
 	Layout func(b plan.Block) []Segment
-	// Sure is closed when it is known that all hosts begin; nil: it is.
-	Sure <-chan struct{}
-	// Landed is called at most once, when this host's ranks have all that they get and what the others get of it is under way: the rest
-	// of Config.Run waits for their confirmations, with the buffers in use.
+	// Sure is closed when it is known that all hosts begin; nil: it is. Shown says that bytes of all of them come here, which shows it as well.
+	Sure  <-chan struct{}
+	Shown bool
+	// Landed is called at most once, when this host's ranks have all that they get and what the others get of it is under way, not before
+	// it is sure of them: the rest of Config.Run waits for their confirmations, with the buffers in use.
 	Landed func(Transferred)
 	// Watch hands over a function that tells how many bytes have arrived and how many
 	// will. It is called at most once, before the first byte.
@@ -270,7 +271,7 @@ func (g *Groups) Serve(host string, s Stream) {
 			return // who has its session reads on here
 		}
 		defer context.AfterFunc(g.ctx, func() { time.AfterFunc(LastWords, s.Abort) })()
-		g.attach(m.Group, attached{host, s})
+		g.attach(m.Group, attached{host, s, m.Shown})
 	case m.Kind == kindResume:
 		stop()
 		if err := g.sessions.resume(host, &m, c); err != nil {

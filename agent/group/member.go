@@ -47,6 +47,10 @@ type member struct {
 	eagers  map[uint64]*eager // that some rank has begun, and are not over
 	settled uint64            // operations before it are over, or planned, but for those in behind
 	behind  map[uint64]bool   // few: each rank of this host has them under way
+
+	// How long calls may wait, see lazy.go.
+	pause time.Duration // of operations by plans of before
+	small smallPause
 }
 
 // An op is one operation of the group at this host.
@@ -55,6 +59,7 @@ type op struct {
 	inputs   map[int]contribution
 	running  bool          // execute has it: inputs are in use until finished
 	early    *early        // it runs by a plan of before, and the coordinator has not spoken; nil otherwise
+	shown    bool          // it is over, and what came shows that all had begun by that plan: the coordinator's word is of no concern
 	finished chan struct{} // closed when result or err is set
 	result   *result
 	err      error
@@ -119,7 +124,7 @@ func (m *member) add(key claim, hold *holding) *Rank {
 	return r
 }
 
-// memberRoom is how many messages of a member's ranks can wait for its outbox, and how many there if that is more than what all ranks
+// memberRoom is how many messages of a member's ranks can wait for its outbox, and how many there, in pieces of up to maxLazy, if that is more than what all ranks
 // have under way.
 const memberRoom = 64
 
@@ -135,7 +140,7 @@ func (m *member) run() {
 		m.lostCoordinator(err)
 		return
 	}
-	box := newOutbox(c, max(memberRoom, MaxUnderWay*len(m.own)), m.g.turn(m.roster[0], m.mates()))
+	box := newOutbox(c, max(memberRoom, MaxUnderWay*len(m.own))/maxLazy, m.g.turn(m.roster[0], m.mates()))
 	box.urgent = m.alarms
 	var tasks sync.WaitGroup
 	tasks.Go(box.run)
@@ -148,10 +153,13 @@ func (m *member) run() {
 // slowly than small operations end, for which nobody waits for it, there is no room, and ranks wait in say.
 func (m *member) forward(box *outbox, late <-chan time.Time, tasks *sync.WaitGroup) (rest []*message) {
 	left := 0 // ranks of this host that have said so here: one that is about to would not be heard any more
+	waiting := newLull()
+	defer waiting.timer.Stop()
 	for {
 		var next *message
 		select {
 		case next = <-m.box:
+		case <-waiting.timer.C:
 		case <-late:
 			if rank := m.absent(); rank >= 0 {
 				m.alarm(message{Kind: kindLost, Rank: rank, Cause: "its client gave up while the group formed"})
@@ -159,24 +167,37 @@ func (m *member) forward(box *outbox, late <-chan time.Time, tasks *sync.WaitGro
 			continue
 		case <-m.ctx.Done():
 		}
-		if next == nil {
+		if m.ctx.Err() != nil {
+			if next != nil {
+				waiting.add(next)
+			}
 			break
 		}
-		if next.Kind == kindLeft {
-			left++
+		last := false
+		if next != nil {
+			if next.Kind == kindLeft {
+				left++
+			}
+			if last = next.Kind == kindLeft && left == m.here(); last {
+				close(m.leaving) // before the coordinator hears of it: it may hang up at once
+			}
+			if !waiting.add(next) {
+				continue
+			}
 		}
-		last := next.Kind == kindLeft && left == m.here()
-		if last {
-			close(m.leaving) // before the coordinator hears of it: it may hang up at once
-		}
-		select {
-		case box.queue <- next:
-		case <-m.ctx.Done():
-			rest = append(rest, next)
+		if words := waiting.take(); words != nil {
+			select {
+			case box.queue <- words:
+			case <-m.ctx.Done():
+				rest = append(rest, words)
+			}
 		}
 		if last {
 			tasks.Go(m.linger)
 		}
+	}
+	if words := waiting.take(); words != nil {
+		rest = append(rest, words)
 	}
 	for len(m.box) > 0 {
 		rest = append(rest, <-m.box)
@@ -211,7 +232,7 @@ func (m *member) mates() (n int) {
 func (m *member) dial() (conn, error) {
 	if m.roster[0] == m.g.cfg.Self {
 		near, far := pipe()
-		if !m.g.start(func() { m.g.attach(m.id, attached{m.g.cfg.Self, far}) }) {
+		if !m.g.start(func() { m.g.attach(m.id, attached{m.g.cfg.Self, far, true}) }) {
 			far.Abort()
 		}
 		return near, nil
@@ -230,7 +251,7 @@ func (m *member) dial() (conn, error) {
 			return again(ctx, m.roster[0], since, wanted)
 		}
 	}
-	return se, se.Send(message{Kind: kindAttach, Group: m.id, Token: rand.Uint64()})
+	return se, se.Send(message{Kind: kindAttach, Group: m.id, Token: rand.Uint64(), Shown: true})
 }
 
 func (m *member) read(c conn) {

@@ -62,11 +62,13 @@ type message struct {
 	Cause      string          `json:"cause,omitempty"`
 
 	Hold time.Duration `json:"hold,omitempty"` // start: nanoseconds to wait before the first byte; go: since the last rank's call
+	Ago  time.Duration `json:"ago,omitempty"`  // ready, done: nanoseconds for which it waited for others to go with, see lazy.go
 
 	// Standing plans, see standing.go.
 	Keep     bool   `json:"keep,omitempty"`     // ready: the host can keep a plan of this call
 	Begun    uint64 `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
 	Standing uint64 `json:"standing,omitempty"` // start: the plan's number, 0 if it is not to be kept
+	Shown    bool   `json:"shown,omitempty"`    // attach: the host knows what follows; start: by it each host gets bytes of all others, so that they show that all have begun
 
 	// Sessions, see session.go. What an end of before they were says nothing of.
 	Got  uint64 `json:"got,omitempty"`  // words that the sender has of the other end, plus one
@@ -74,6 +76,10 @@ type message struct {
 
 	Part []byte `json:"-"` // start: the host's part; plan: the plan; items: see items.go
 	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
+
+	// Of who says it, see lazy.go.
+	since, until time.Time // it can wait from then until then; zero: it cannot
+	then         *message  // goes with it, in one piece
 }
 
 type kind string
@@ -84,16 +90,16 @@ const (
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure
 
-	kindAttach kind = "attach" // member → coordinator: Group
-	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Algorithm, Options, Plan, Rows, Keep, Begun
+	kindAttach kind = "attach" // member → coordinator: Group, Token, Shown
+	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Algorithm, Options, Plan, Rows, Keep, Begun, Ago
 	kindPlan   kind = "plan"   // member → coordinator: Seq, Rank, Part, as fetched
-	kindDone   kind = "done"   // member → coordinator: Seq
+	kindDone   kind = "done"   // member → coordinator: Seq, Ago
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
 	kindLost   kind = "lost"   // member → coordinator: Rank, Cause, Failure for its kind
 	kindLeft   kind = "left"   // member → coordinator: Rank; Cause if it had to
 	kindBeat   kind = "beat"   // both ways: still here
 	kindFetch  kind = "fetch"  // coordinator → member: Seq, Rank
-	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows, Begun, Standing
+	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows, Begun, Standing, Shown
 	kindGo     kind = "go"     // coordinator → member: Seq, Hold, Begun
 	kindRecall kind = "recall" // coordinator → member: Begun, which stands no longer
 	kindAbort  kind = "abort"  // coordinator → member: Failure
@@ -101,16 +107,19 @@ const (
 	kindResume  kind = "resume"  // member → coordinator, first on a further stream: Group, Got
 	kindResumed kind = "resumed" // coordinator → member, the answer: Got; it is abort where there is no coordinator
 
+	// kindOver is never sent: a small operation is over here, and calls of it can wait with others.
+	kindOver kind = "over"
+
 	kindPeer  kind = "peer"  // member → member, first: Group
 	kindItems kind = "items" // member → member: Seq, Collective, Root, Part; coordinator → member: and Host
 	kindRelay kind = "relay" // member → coordinator: as items, and Host
 )
 
 // A conn carries messages between two agents, in order. One goroutine sends, one
-// receives. Close is the sender's: what was sent still arrives, then the peer's
+// receives. What is sent by one call goes in one piece. Close is the sender's: what was sent still arrives, then the peer's
 // Recv fails. Abort may be called by anyone at any time and makes all calls fail.
 type conn interface {
-	Send(m message) error
+	Send(m ...message) error
 	Recv() (message, error)
 	Close()
 	Abort()
@@ -240,12 +249,16 @@ func (c *streamConn) packets() uint64 {
 	return c.heard()
 }
 
-func (c *streamConn) Send(m message) error {
-	frame, err := m.encode()
-	if err != nil {
-		return err
+func (c *streamConn) Send(said ...message) error {
+	var all []byte
+	for _, m := range said {
+		frame, err := m.encode()
+		if err != nil {
+			return err
+		}
+		all = append(all, frame...)
 	}
-	return c.write(frame)
+	return c.write(all)
 }
 
 func (c *streamConn) write(frame []byte) error {

@@ -13,7 +13,10 @@ import (
 // that are not confirmed and those that wait there, and other ranks are ahead of what its ranks have begun by what they have under way.
 const maxPending = 1024
 
-const _ uint = maxPending - (maxSaid + 2*memberRoom + 4*MaxUnderWay) // it is more
+const _ uint = maxPending - (maxSaid + 2*memberRoom + maxLazy + 4*MaxUnderWay) // it is more
+
+// startBytes is about what the word to begin takes on the way where it says no more, in bytes.
+const startBytes = 140
 
 // A plannedOp is what came of planning operation seq.
 type plannedOp struct {
@@ -34,17 +37,16 @@ type pending struct {
 	table   int             // bytes of all rows of sizes
 	eager   int             // ranks whose contributions travel by the tree
 	started bool
-	fetch   int             // the rank whose plan is awaited, -1 if none is
-	done    map[string]bool // hosts that have finished
-	begun   time.Time       // when all hosts begin; zero before it is planned
-	last    time.Duration   // from begun to the latest completion that has been told of
+	fetch   int                  // the rank whose plan is awaited, -1 if none is
+	done    map[string]time.Time // when each host that has finished did, by the coordinator's clock
+	begun   time.Time            // when all hosts begin; zero before it is planned
 	info    Planned
 	standing
 }
 
 func newPending() *pending {
 	return &pending{
-		ready: make(map[int]message), given: -1, even: -1, fetch: -1, done: make(map[string]bool),
+		ready: make(map[int]message), given: -1, even: -1, fetch: -1, done: make(map[string]time.Time),
 		standing: standing{with: make(map[string]uint64), called: make(map[string]time.Time)},
 	}
 }
@@ -213,6 +215,9 @@ func (c *coordinator) planned(p *plannedOp) {
 		return
 	}
 	start := message{Kind: kindStart, Seq: p.seq, Collective: op.ready[0].Collective, Info: &p.info}
+	if start.Collective == Barrier {
+		start.Info = nil // a short word: it goes to each host through one port
+	}
 	if start.Collective == plan.Allgather || start.Collective == Broadcast {
 		start.Sizes = make([]int64, len(c.roster))
 		for r := range start.Sizes {
@@ -220,7 +225,7 @@ func (c *coordinator) planned(p *plannedOp) {
 		}
 	}
 	c.stands(op, p, &start)
-	holds := c.holds()
+	holds := c.holds(op.ready[0].Options.Together)
 	op.info, op.begun = p.info, time.Now().Add(slices.Max(holds))
 	for i, h := range c.hosts {
 		b := c.boxes[h]
@@ -229,6 +234,9 @@ func (c *coordinator) planned(p *plannedOp) {
 			return
 		}
 		start.Part, start.Hold = p.parts[i], holds[i]
+		if start.Collective == Barrier && !op.ready[0].Options.Together {
+			start.Hold = 0 // nothing follows that would stand before the others' words
+		}
 		if p.columns != nil {
 			start.Rows = p.columns[i]
 		}
@@ -237,25 +245,33 @@ func (c *coordinator) planned(p *plannedOp) {
 	c.g.log.Debug("operation started", "group", c.id, "seq", p.seq, "collective", string(start.Collective), "algorithm", p.info.Algorithm, "hosts", len(c.hosts))
 }
 
-// done notes that host has finished operation seq.
-func (c *coordinator) done(seq uint64, host string) {
-	op := c.ops[seq]
-	if op == nil || op.begun.IsZero() {
+// done notes that host has finished an operation. One that it had begun before the coordinator's word may be over there before the others have called here.
+func (c *coordinator) done(host string, m *message) {
+	op := c.ops[m.Seq]
+	if op == nil || op.begun.IsZero() && op.with[host] == 0 {
 		return
 	}
-	op.done[host] = true
-	at := time.Since(op.begun)
+	op.done[host] = c.when(host, m)
+	c.conclude(m.Seq, op)
+}
+
+// when says when a host did what it says that it did, by the coordinator's clock.
+func (c *coordinator) when(host string, m *message) time.Time {
+	at := time.Now().Add(-min(max(m.Ago, 0), maxAgo))
 	if host != c.g.cfg.Self {
-		at -= c.g.cfg.Latency(host)
+		at = at.Add(-c.g.cfg.Latency(host))
 	}
-	op.last = max(op.last, at)
-	c.conclude(seq, op)
+	return at
 }
 
 // conclude ends an operation if it is over at all hosts.
 func (c *coordinator) conclude(seq uint64, op *pending) {
-	if len(op.done) < len(c.hosts) || op.sure != nil && !op.checked {
+	if len(op.done) < len(c.hosts) || op.begun.IsZero() || op.sure != nil && !op.checked {
 		return
+	}
+	var elapsed time.Duration
+	for _, at := range op.done {
+		elapsed = max(elapsed, at.Sub(op.begun))
 	}
 	delete(c.ops, seq)
 	if op.number != 0 {
@@ -264,7 +280,7 @@ func (c *coordinator) conclude(seq uint64, op *pending) {
 	if f := c.g.cfg.Finished; f != nil && op.ready[0].Collective != Barrier {
 		f(Finished{
 			Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts,
-			Elapsed: op.last, Spread: op.spread,
+			Elapsed: elapsed, Spread: op.spread,
 		})
 	}
 }
@@ -275,12 +291,26 @@ func (c *coordinator) conclude(seq uint64, op *pending) {
 // Begun at once, the data of the hosts near the coordinator fills the queue of the site's
 // link while the start messages for the other sites still stand before it. Those that
 // were dropped there came up to 2.6 s late (grid of 8 + 4 + 8 hosts, 1.25 Mbit/s).
-func (c *coordinator) holds() []time.Duration {
+//
+// If they are to begin together to what can be known, that words leave one port and share the ways to other sites counts as well.
+func (c *coordinator) holds(together bool) []time.Duration {
 	holds := make([]time.Duration, len(c.hosts))
-	var far time.Duration
+	var far, port time.Duration
+	ways := make(map[string]time.Duration)
 	for i, h := range c.hosts {
 		if h != c.g.cfg.Self {
 			holds[i] = min(c.g.cfg.Latency(h), maxHold)
+		}
+		if together && h != c.g.cfg.Self {
+			port += c.tree.takes(startBytes)
+			holds[i] += port
+			if c.g.cfg.Way != nil {
+				if w := c.g.cfg.Way(h); w.Rate > 0 {
+					ways[w.Site] += time.Duration(startBytes / w.Rate * 1e9)
+					holds[i] += max(ways[w.Site]-port, 0)
+				}
+			}
+			holds[i] = min(holds[i], maxHold)
 		}
 		far = max(far, holds[i])
 	}

@@ -72,7 +72,7 @@ func (o *outbox) deliver() error {
 		case <-o.stop:
 			return o.sendRest()
 		}
-		if err := o.c.Send(m); err != nil {
+		if err := o.c.Send(together(m)...); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func (o *outbox) sendRest() error {
 		rest = append(rest, <-o.queue)
 	}
 	for _, m := range append(rest, o.rest...) {
-		if err := o.c.Send(*m); err != nil {
+		if err := o.c.Send(together(*m)...); err != nil {
 			return err
 		}
 	}
@@ -103,6 +103,9 @@ func (o *outbox) wait(m message) {
 		return
 	}
 	d := o.turn(m)
+	for w := m.then; w != nil; w = w.then {
+		o.turn(*w) // which has its share of the way, too
+	}
 	if d <= 0 {
 		return
 	}

@@ -14,7 +14,7 @@ type deafConn struct {
 	closed chan struct{}
 }
 
-func (c *deafConn) Send(message) error {
+func (c *deafConn) Send(...message) error {
 	if c.sent++; c.sent > 1 {
 		return errors.New("stream canceled by remote")
 	}
@@ -60,9 +60,10 @@ func TestHolds(t *testing.T) {
 	latency := map[string]time.Duration{"self": 7 * time.Hour, "near": ms, "far": 50 * ms, "new": 0}
 	c := &coordinator{hosts: []string{"near", "self", "far", "new"}}
 	c.g = &Groups{cfg: Config{Self: "self", Latency: func(h string) time.Duration { return latency[h] }}}
+	together := false
 	check := func(want ...time.Duration) {
 		t.Helper()
-		for i, hold := range c.holds() {
+		for i, hold := range c.holds(together) {
 			if hold != want[i] {
 				t.Errorf("%s holds %v, want %v", c.hosts[i], hold, want[i])
 			}
@@ -71,4 +72,17 @@ func TestHolds(t *testing.T) {
 	check(49*ms, 50*ms, 0, 50*ms)
 	latency["far"] = time.Hour
 	check(time.Second-ms, time.Second, 0, time.Second)
+
+	// Ranks that are to begin together wait for the words to the others as well: through a port of 10 ms a word, and a way to the other site of
+	// 28 ms a word.
+	together = true
+	latency["far"], latency["new"] = 50*ms, 50*ms
+	c.tree = &Tree{Rate: startBytes * 100}
+	c.g.cfg.Way = func(h string) Way {
+		if latency[h] < 50*ms {
+			return Way{}
+		}
+		return Way{Site: "there", Rate: startBytes * 1000.0 / 28}
+	}
+	check(95*ms, 106*ms, 28*ms, 0)
 }

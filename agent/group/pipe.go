@@ -22,18 +22,20 @@ type pipeConn struct {
 	closeBoth func()
 }
 
-func (c *pipeConn) Send(m message) error {
-	select {
-	case <-c.done:
-		return io.ErrClosedPipe
-	default:
+func (c *pipeConn) Send(said ...message) error {
+	for _, m := range said {
+		select {
+		case <-c.done:
+			return io.ErrClosedPipe
+		default:
+		}
+		select {
+		case c.out <- m:
+		case <-c.done:
+			return io.ErrClosedPipe
+		}
 	}
-	select {
-	case c.out <- m:
-		return nil
-	case <-c.done:
-		return io.ErrClosedPipe
-	}
+	return nil
 }
 
 func (c *pipeConn) Recv() (message, error) {

@@ -127,7 +127,13 @@ func (r *Rank) begin(c contribution, ready *message, alone bool) (o *op, then fu
 	}
 	if e := m.foreseeLocked(o); e != nil {
 		ready.Begun = e.kept.number
+		m.pause = m.pauseOf(e)
 		then = func() { m.launch(o, func() { m.ahead(o, e) }) }
+	} else if len(o.inputs) == len(m.own) {
+		m.pause = 0
+	}
+	if d := m.pauseLocked(ready); d > 0 {
+		ready.lazy(d)
 	}
 	return o, then, nil
 }

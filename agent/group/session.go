@@ -98,28 +98,38 @@ func (s *session) current() *streamConn {
 	return s.c
 }
 
-// Send sends m, or keeps it until there is a stream again. It is [conn]'s.
-func (s *session) Send(m message) error {
+// Send sends what is said, or keeps it until there is a stream again. It is [conn]'s.
+func (s *session) Send(said ...message) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	s.mu.Lock()
-	m.Got, m.Deaf = s.got+1, s.deaf && m.Kind == kindBeat
-	s.told = s.got
-	s.mu.Unlock()
-	frame, err := m.encode()
-	if err != nil {
-		return err
+	var all []byte
+	frames := make([][]byte, len(said))
+	for i, m := range said {
+		if i == len(said)-1 { // once is enough
+			s.mu.Lock()
+			m.Got, m.Deaf = s.got+1, s.deaf && m.Kind == kindBeat
+			s.told = s.got
+			s.mu.Unlock()
+		}
+		frame, err := m.encode()
+		if err != nil {
+			return err
+		}
+		frames[i], all = frame, append(all, frame...)
 	}
 	s.mu.Lock()
-	if m.Kind != kindBeat {
-		s.keep(frame)
+	for i, m := range said {
+		if m.Kind != kindBeat {
+			s.keep(frames[i])
+		}
 	}
 	c, waits := s.c, s.waits
 	s.mu.Unlock()
 	if waits {
 		return nil
 	}
-	if err = c.write(frame); err == nil {
+	err := c.write(all)
+	if err == nil {
 		return nil
 	}
 	s.mu.Lock()

@@ -99,6 +99,7 @@ type kept struct {
 	from   string  // the coordinator's host
 	start  message // without what was of one operation
 	borne  time.Time
+	took   time.Duration // at this host, when it was last borne out
 }
 
 func (k *kept) bytes() int { return len(k.start.Part) + len(k.start.Rows) + 8*len(k.start.Sizes) }
@@ -113,9 +114,15 @@ type known struct {
 // A mood is how far calls of one collective by the ranks of a roster are trusted to be as before.
 type mood struct {
 	of       callKind // of no rank
-	last     callKind // of all ranks
-	same     int      // how often in a row it was that
-	mistrust int      // how often hosts have begun in vain, less how often they were right
+	habits   []habit  // the latest last
+	mistrust int      // how often hosts have begun in vain, less how often they were right to begin by a plan for the first time
+}
+
+// A habit is what all ranks have asked for before.
+type habit struct {
+	kind    callKind
+	planned int  // how often it was, since hosts began by it in vain
+	right   bool // since then hosts were right to
 }
 
 // A shelf holds the plans that stand, newest last. Few are in use at a time: they are searched one by one.
@@ -191,13 +198,13 @@ func (s *shelf) recall(from string, number uint64) {
 	s.removeLocked(func(k *kept) bool { return k.from == from && k.number == number })
 }
 
-// bear notes that a plan was good once more.
-func (s *shelf) bear(number uint64, now time.Time) {
+// bear notes that a plan was good once more, and how long the operation took.
+func (s *shelf) bear(number uint64, took time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.kept {
 		if s.kept[i].number == number {
-			s.kept[i].borne = now
+			s.kept[i].borne, s.kept[i].took = now, took
 		}
 	}
 }
@@ -251,26 +258,49 @@ func (s *shelf) moodOf(of callKind) *mood {
 	return &s.moods[len(s.moods)-1]
 }
 
-// planned notes that calls were planned. vain says that some hosts had begun with another plan. It reports whether
-// the plan is to be kept: each time that hosts begin in vain the calls must be the same twice as often in a row before.
-func (s *shelf) planned(of, kind callKind, vain bool) bool {
+// habitOf returns what is known of calls of a kind, a new habit if need be.
+func (m *mood) habitOf(kind callKind) *habit {
+	if h := renew(m.habits, func(h *habit) bool { return h.kind == kind }); h != nil {
+		return h
+	}
+	m.habits = append(m.habits, habit{kind: kind})
+	m.habits = m.habits[max(0, len(m.habits)-maxKept):]
+	return &m.habits[len(m.habits)-1]
+}
+
+// planned notes that calls were planned, of which some hosts had thought that they were as before, with the plans of such numbers. It reports whether
+// the plan is to be kept: each time that hosts begin in vain, calls must have been the same twice as often before, but for those by which hosts were right
+// to begin. Which of those plans were for something else it returns as wrong.
+func (s *shelf) planned(of, kind callKind, thought []uint64) (keep bool, wrong []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.moodOf(of)
-	m.same++
-	if m.last != kind {
-		m.last, m.same = kind, 1
+	wrong = slices.Clone(thought)
+	for _, k := range s.known {
+		switch i := slices.Index(wrong, k.number); {
+		case i < 0:
+		case k.kind == kind:
+			wrong = slices.Delete(wrong, i, i+1)
+		default:
+			h := m.habitOf(k.kind)
+			h.planned, h.right = 0, false
+		}
 	}
-	if vain {
+	if len(wrong) > 0 {
 		m.mistrust = min(m.mistrust+1, maxMistrust)
 	}
-	return m.same >= 1<<m.mistrust
+	h := m.habitOf(kind)
+	h.planned++
+	return h.right || h.planned >= 1<<m.mistrust, wrong
 }
 
 // right notes that hosts were right to begin.
-func (s *shelf) right(of callKind) {
+func (s *shelf) right(of, kind callKind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.moodOf(of)
-	m.mistrust = max(m.mistrust-1, 0)
+	if h := m.habitOf(kind); !h.right { // what goes on and on says nothing of others
+		h.right = true
+		m.mistrust = max(m.mistrust-1, 0)
+	}
 }

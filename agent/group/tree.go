@@ -60,9 +60,9 @@ func (t *Tree) check(hosts int) error {
 	return nil
 }
 
-// takes is the least time in which a host gets so many bytes, 0 where it is not known.
+// takes is the least time in which a host gets so many bytes, 0 where it is not known, as without a tree.
 func (t *Tree) takes(bytes int64) time.Duration {
-	if t.Rate == 0 {
+	if t == nil || t.Rate == 0 {
 		return 0
 	}
 	return time.Duration(min(float64(bytes)/t.Rate*1e9, math.MaxInt64/2))

@@ -29,6 +29,7 @@ type Options struct {
 	Within     string `json:"within,omitempty"`
 	SyncStrict bool   `json:"strict,omitempty"`
 	Fanout     int    `json:"fanout,omitempty"`
+	Together   bool   `json:"together,omitempty"` // of a barrier: all ranks return at the same moment
 }
 
 // digest names a plan in a message; empty for none.
@@ -96,6 +97,7 @@ func (o Options) String() string {
 	add(o.Within != "", "within=%.16s", o.Within)
 	add(o.SyncStrict, "sync-strict")
 	add(o.Fanout != 0, "fanout=%d", o.Fanout)
+	add(o.Together, "together")
 	return "(" + s[min(1, len(s)):] + ")"
 }
 

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -15,15 +14,14 @@ import (
 // A run is a benchmark at one rank.
 type run struct {
 	Config
-	rank    Rank
-	hosts   []string // of each rank
-	sites   []string // of each rank
-	siteOf  map[string]string
-	barrier []byte  // the plan by which the ranks meet
-	sent    []int64 // bytes of the blocks that this rank has for an operation: one, or one for each rank
-	got     []int64 // and of those that it gets, by rank
-	input   []byte
-	op      uint64 // number of the next operation
+	rank   Rank
+	hosts  []string // of each rank
+	sites  []string // of each rank
+	siteOf map[string]string
+	sent   []int64 // bytes of the blocks that this rank has for an operation: one, or one for each rank
+	got    []int64 // and of those that it gets, by rank
+	input  []byte
+	op     uint64 // number of the next operation
 }
 
 // Run runs the benchmark as one rank of the group; every rank does, and gets the same report.
@@ -33,10 +31,6 @@ type run struct {
 func Run(ctx context.Context, r Rank, cfg Config) (*Report, error) {
 	b := &run{Config: cfg, rank: r, hosts: r.Hosts()}
 	if err := b.check(len(b.hosts)); err != nil {
-		return nil, err
-	}
-	var err error
-	if b.barrier, err = meetingPlan(b.hosts); err != nil {
 		return nil, err
 	}
 	if err := b.agree(ctx); err != nil {
@@ -59,28 +53,10 @@ func Run(ctx context.Context, r Rank, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// meetingPlan is the plan of an allgather of nothing.
-func meetingPlan(hosts []string) ([]byte, error) {
-	p := &plan.Plan{Collective: plan.Allgather, Algorithm: "barrier", Transfers: []plan.Transfer{}}
-	for _, h := range hosts {
-		if !slices.Contains(p.Hosts, h) {
-			p.Hosts = append(p.Hosts, h)
-		}
-	}
-	return json.Marshal(p)
-}
-
 // meet returns when all ranks have called it.
 func (b *run) meet(ctx context.Context) error {
-	opts := client.Options{Timeout: b.Options.Timeout}
-	if b.Rank == 0 { // one is enough
-		opts.Plan = b.barrier
-	}
-	res, err := b.rank.Allgather(ctx, nil, opts)
-	if err != nil {
-		return err
-	}
-	return res.Close()
+	_, err := b.rank.Barrier(ctx, client.Options{Timeout: b.Options.Timeout, Together: true})
+	return err
 }
 
 // measure measures one size.

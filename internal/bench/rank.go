@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 
+	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 	"github.com/gridagent/gridagent/agent/client"
 )
 
@@ -12,6 +13,7 @@ type Rank interface {
 	Hosts() []string // of each rank
 	Allgather(ctx context.Context, block []byte, opts client.Options) (*client.Result, error)
 	Alltoall(ctx context.Context, input []byte, opts client.AlltoallOptions) (*client.Result, error)
+	Barrier(ctx context.Context, opts client.Options) (*apiv1.Report, error)
 }
 
 var _ Rank = (*client.Rank)(nil)

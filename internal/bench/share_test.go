@@ -21,9 +21,6 @@ type lone struct {
 func (l *lone) Hosts() []string { return []string{"a", "b"} }
 
 func (l *lone) Allgather(_ context.Context, block []byte, _ client.Options) (*client.Result, error) {
-	if len(block) == 0 {
-		return &client.Result{}, nil
-	}
 	says := l.says[min(l.call, len(l.says)-1)]
 	l.call++
 	return &client.Result{Data: append(block[:len(block):len(block)], says...), Sizes: []int64{int64(len(block)), int64(len(says))}}, nil
@@ -32,6 +29,10 @@ func (l *lone) Allgather(_ context.Context, block []byte, _ client.Options) (*cl
 // Alltoall has blocks of no bytes.
 func (l *lone) Alltoall(context.Context, []byte, client.AlltoallOptions) (*client.Result, error) {
 	return &client.Result{Sizes: []int64{0, 0}, Report: &apiv1.Report{Algorithm: "shift"}}, nil
+}
+
+func (l *lone) Barrier(context.Context, client.Options) (*apiv1.Report, error) {
+	return &apiv1.Report{}, nil
 }
 
 // FuzzWhatOthersSay reads as rank 0 what another rank says, which may run anything.
@@ -43,8 +44,8 @@ func FuzzWhatOthersSay(f *testing.F) {
 	}
 	f.Add(hello, []byte(`{"s":1,"a":0.5,"alg":"shift","sent":{"A":3}}`))
 	f.Add(hello, []byte(`{"s":1,"wrong":{"from":7,"says":"zeros"}}`))
-	f.Add([]byte(`{"bench":2,"terms":[["collective"],[]]}`), []byte(`{}`))
-	f.Add([]byte(`{"bench":2}`), []byte(`null`))
+	f.Add([]byte(`{"bench":3,"terms":[["collective"],[]]}`), []byte(`{}`))
+	f.Add([]byte(`{"bench":3}`), []byte(`null`))
 	f.Add([]byte(`{"bench":1}`), []byte(`null`))
 	f.Add([]byte("the content of a file"), []byte{})
 	f.Fuzz(func(t *testing.T, greets, observes []byte) {
@@ -77,9 +78,10 @@ func TestOtherVersions(t *testing.T) {
 	cfg := Config{Collective: plan.Alltoall, Sizes: []int64{0}, Iterations: 1, Shape: "square"}
 	for version, says := range map[int]string{
 		0: "rank 1 runs no benchmark of this version: run gridagent bench of the same release at every rank",
-		1: "rank 1 runs version 1 of the benchmark, and this is version 2: run gridagent bench of the same release at every rank", // its square is another
-		2: "",
-		3: "rank 1 runs version 3 of the benchmark, and this is version 2: run gridagent bench of the same release at every rank",
+		1: "rank 1 runs version 1 of the benchmark, and this is version 3: run gridagent bench of the same release at every rank", // its square is another
+		2: "rank 1 runs version 2 of the benchmark, and this is version 3: run gridagent bench of the same release at every rank", // its ranks meet otherwise
+		3: "",
+		4: "rank 1 runs version 4 of the benchmark, and this is version 3: run gridagent bench of the same release at every rank",
 	} {
 		hello, err := json.Marshal(greeting{Version: version, Site: "B", Terms: cfg.terms()})
 		if err != nil {

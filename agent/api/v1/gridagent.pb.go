@@ -3494,6 +3494,7 @@ type BarrierRequest struct {
 	// As in JoinRequest, where the rank has not joined.
 	FormingTimeoutSeconds float64 `protobuf:"fixed64,5,opt,name=forming_timeout_seconds,json=formingTimeoutSeconds,proto3" json:"forming_timeout_seconds,omitempty"`
 	Turn                  *Turn   `protobuf:"bytes,6,opt,name=turn,proto3" json:"turn,omitempty"`
+	Together              bool    `protobuf:"varint,7,opt,name=together,proto3" json:"together,omitempty"` // returns at the same moment at all ranks, as far as latencies are known, and so later than it could; for benchmarks
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -3568,6 +3569,13 @@ func (x *BarrierRequest) GetTurn() *Turn {
 		return x.Turn
 	}
 	return nil
+}
+
+func (x *BarrierRequest) GetTogether() bool {
+	if x != nil {
+		return x.Together
+	}
+	return false
 }
 
 type BarrierResponse struct {
@@ -4857,14 +4865,15 @@ const file_v1_gridagent_proto_rawDesc = "" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
 	"\x05spool\x18\x02 \x01(\tR\x05spool\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\x04R\x04size\x12,\n" +
-	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xd5\x01\n" +
+	"\x06report\x18\x04 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xf1\x01\n" +
 	"\x0eBarrierRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05ranks\x18\x03 \x01(\rR\x05ranks\x12'\n" +
 	"\x0ftimeout_seconds\x18\x04 \x01(\x01R\x0etimeoutSeconds\x126\n" +
 	"\x17forming_timeout_seconds\x18\x05 \x01(\x01R\x15formingTimeoutSeconds\x12&\n" +
-	"\x04turn\x18\x06 \x01(\v2\x12.gridagent.v1.TurnR\x04turn\"?\n" +
+	"\x04turn\x18\x06 \x01(\v2\x12.gridagent.v1.TurnR\x04turn\x12\x1a\n" +
+	"\btogether\x18\a \x01(\bR\btogether\"?\n" +
 	"\x0fBarrierResponse\x12,\n" +
 	"\x06report\x18\x01 \x01(\v2\x14.gridagent.v1.ReportR\x06report\"\xd0\x02\n" +
 	"\vLineRequest\x12\x0e\n" +
