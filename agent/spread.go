@@ -37,6 +37,7 @@ func (a *Agent) tree(hosts []string) group.Tree {
 	t.Bound = far
 	t.Limit = eagerLimit(snap, t.Leaders, 2*from)
 	t.Straight, t.Rate = a.straightLimit(snap, t.Leaders), fastest(snap)
+	t.Rounds = a.roundsLimit(snap, t)
 	return t
 }
 
@@ -51,16 +52,37 @@ const (
 // straightLimit returns [group.Tree.Straight]: for few hosts of one site that are not known to hang at several switches, whose cables everything would cross at
 // once.
 func (a *Agent) straightLimit(snap *netmap.Snapshot, leaders []int) int64 {
-	if snap.N() > maxStraight || slices.Max(leaders) > 0 {
+	if snap.N() > maxStraight || slices.Max(leaders) > 0 || a.severalSwitches(snap.Hosts()[0].Site) {
 		return 0
 	}
-	trees, _ := a.switches.current()
-	for _, t := range trees {
-		if t.site == snap.Hosts()[0].Site && len(t.Switches()) > 1 {
-			return 0
-		}
-	}
 	return int64(straightBytes * snap.N())
+}
+
+const (
+	// maxRounds bounds [group.Tree.Rounds] where hosts hang at one switch, or nothing is known of several.
+	maxRounds = 64 << 10
+	// roundsTime is what a host gives may take its port, at most: the last rounds have most of the bytes, and nobody passes on what he does not have whole. In a lab with 24 hosts on
+	// one switch of 5 Mbit/s an allgather of 256 bytes took 18 ms in rounds and 33 planned, of 1 KiB 72 and 52; with 8 hosts of 50 Mbit/s one of 4 KiB 7.3 and 7.8, of 8 KiB 13.5 and 12.6; of
+	// 1 Gbit/s one of 8 KiB 4.0 and 4.7.
+	roundsTime = 500 * time.Microsecond
+)
+
+// roundsLimit returns [group.Tree.Rounds]: where all are of one site. In the last rounds all hosts of a switch may send to those of another, over one cable: what
+// takes longer there is planned.
+func (a *Agent) roundsLimit(snap *netmap.Snapshot, t group.Tree) int64 {
+	switch {
+	case slices.Max(t.Leaders) > 0:
+		return 0
+	case a.severalSwitches(snap.Hosts()[0].Site):
+		return t.Limit
+	}
+	return max(t.Limit, int64(min(maxRounds, float64(snap.N())*t.Rate*roundsTime.Seconds())))
+}
+
+// severalSwitches reports whether the hosts of a site are known to hang at more than one.
+func (a *Agent) severalSwitches(site string) bool {
+	trees, _ := a.switches.current()
+	return slices.ContainsFunc(trees, func(t siteTree) bool { return t.site == site && len(t.Switches()) > 1 })
 }
 
 // fastest returns the most that is known to get from one host to another, in bytes a second: what a host takes in, where several send to it.

@@ -92,9 +92,9 @@ type registration struct {
 	limit time.Duration // from now on; 0 is none
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
-	// straight says that the host knows contributions that go straight.
-	straight bool
-	out      chan message // waiting (dropped when full), then one formed or refused
+	// straight and rounds say that the host knows contributions that go so.
+	straight, rounds bool
+	out              chan message // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
@@ -128,7 +128,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
 	reg := &registration{
-		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, out: make(chan message, 4),
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, out: make(chan message, 4),
 	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
@@ -136,10 +136,10 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		d.changed(f)
 		return reg, nil
 	}
-	hosts, straight := make([]string, f.ranks), true
+	hosts, straight, rounds := make([]string, f.ranks), true, true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
-		straight = straight && reg.straight
+		straight, rounds = straight && reg.straight, rounds && reg.rounds
 	}
 	var id ID
 	rand.Read(id[:])
@@ -148,6 +148,9 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		formed := message{Kind: kindFormed, Group: id, Hosts: hosts, Tree: d.tree(hosts)}
 		if formed.Tree != nil && !straight { // some host is of before that was known
 			formed.Tree.Straight = 0
+		}
+		if formed.Tree != nil && !rounds {
+			formed.Tree.Rounds = 0
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

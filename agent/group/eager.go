@@ -22,6 +22,8 @@ type eager struct {
 	items   map[int]item
 	arrived map[int]time.Time // by rank
 	begun   time.Time         // when the last rank so far of this host called
+	round   int               // the next one of this host, see rounds.go
+	run     int               // hosts up to this one, in their order, whose items are here, as far as they were counted
 	spoiled bool              // ranks disagree: the coordinator will say so
 	sent    map[string]int64  // payload, by host
 	got     map[string]int64
@@ -34,7 +36,7 @@ func (m *member) eligible(ready *message) bool {
 		return false
 	}
 	size := ready.Size + int64(len(ready.Rows))
-	if ready.Collective == plan.Alltoall && size > max(m.treeShare(), m.straightShare(plan.Alltoall)*int64(len(m.hosts))/int64(len(m.roster))) {
+	if ready.Collective == plan.Alltoall && size > max(m.passedShare(plan.Alltoall), m.straightShare(plan.Alltoall)*int64(len(m.hosts))/int64(len(m.roster))) {
 		return false // ranks of a host have one packet for another host together; what others send may be more, as it was
 	}
 	return size <= m.share(ready.Collective, ready.Root == ready.Rank)
@@ -44,11 +46,11 @@ func (m *member) eligible(ready *message) bool {
 func (m *member) share(c plan.Collective, root bool) int64 {
 	switch {
 	case c == Broadcast && root:
-		return m.tree.Limit
+		return max(m.tree.Limit, m.tree.Rounds)
 	case c == Broadcast || c == Barrier:
 		return 0
 	}
-	return max(m.treeShare(), m.straightShare(c))
+	return max(m.passedShare(c), m.straightShare(c))
 }
 
 // begunLocked returns how many operations all ranks of this host have begun.
@@ -169,8 +171,11 @@ func (m *member) items(from string, msg *message) error {
 }
 
 // mayTell reports whether host from tells this host of the ranks on host of: its own, those of its
-// site if it leads it, and all if it leads this host's.
+// site if it leads it, and all if it leads this host's; or those that it has in a round.
 func (m *member) mayTell(from, of int) bool {
+	if m.inRounds() {
+		return from == of || m.mayTellInRounds(from, of)
+	}
 	return from == of || m.tree.Leaders[of] == from || m.tree.Leaders[m.self] == from
 }
 
@@ -186,6 +191,8 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 		m.sendStraight(e, seq)
 	}
 	switch {
+	case m.inRounds():
+		m.nextRounds(e, seq)
 	case m.tree.Leaders[m.self] != m.self:
 		if whole {
 			m.sendItems(e, seq, m.own, []int{m.tree.Leaders[m.self]})
@@ -223,15 +230,21 @@ func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 		return
 	}
 	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root}
-	var bytes int64
+	var items []item
 	for _, r := range ranks {
 		if it := e.items[r]; !it.straight {
-			msg.Part = appendItem(msg.Part, &it)
-			bytes += int64(len(it.data))
+			items = append(items, it)
 		}
 	}
-	if len(msg.Part) == 0 {
+	if len(items) == 0 {
 		return
+	}
+	bytes := payload(items)
+	if m.inRounds() {
+		slices.SortFunc(items, func(a, b item) int { return a.rank - b.rank })
+		msg.Part = appendRuns(nil, items)
+	} else {
+		msg.Part = appendItems(nil, items)
 	}
 	for _, h := range hosts {
 		e.sent[m.hosts[h]] += bytes
@@ -247,7 +260,11 @@ func (m *member) finishEager(o *op, e *eager) {
 		res.info = Planned{Algorithm: "eager", Epoch: m.tree.Epoch, Bound: m.tree.Bound}
 		var begun time.Time
 		for r, at := range e.arrived { // the last call, as far as it can be told from here
-			if h := m.roster[r]; h != m.g.cfg.Self {
+			switch h := m.roster[r]; {
+			case h == m.g.cfg.Self:
+			case m.inRounds(): // it came by way of others, who knows when
+				continue
+			default:
 				at = at.Add(-m.g.cfg.Latency(h))
 			}
 			if at.After(begun) {

@@ -149,11 +149,11 @@ func (s *flaky) Write(b []byte) (int, error) {
 
 // TestSteps runs random programs of all collectives, with several operations of a rank under way
 // at once, on random trees: with and without streams between members that lose what they
-// carry and break. Every byte is checked, and that nothing is left.
+// carry and break, and in rounds. Every byte is checked, and that nothing is left.
 func TestSteps(t *testing.T) {
-	for seed := range uint64(24) {
+	for seed := range uint64(36) {
 		synctest.Test(t, func(t *testing.T) {
-			f, stop := newFabric(t, "a", "b", "c", "d")
+			f, stop := newFabric(t, "a", "b", "c", "d", "e", "f", "g")
 			rng := rand.New(rand.NewPCG(seed, 97))
 			breaks := seed%3 == 2
 			if breaks {
@@ -166,12 +166,19 @@ func TestSteps(t *testing.T) {
 					}
 				}
 			}
-			ranks := make([]string, 1+rng.IntN(9))
+			ranks, hosts := make([]string, 1+rng.IntN(9)), 4
+			if seed >= 24 {
+				hosts = 7
+			}
 			for i := range ranks {
-				ranks[i] = string(rune('a' + rng.IntN(4)))
+				ranks[i] = string(rune('a' + rng.IntN(hosts)))
 			}
 			f.tree = randomTree(rng, 2000)
-			if seed%2 == 1 { // up to 20 bytes of a rank by the tree, the rest straight
+			if seed >= 24 {
+				f.tree = func(hosts []string) Tree {
+					return Tree{Leaders: make([]int, len(hosts)), Limit: int64(20 * len(ranks)), Rounds: 2000, Straight: int64(seed % 2 * 4000)}
+				}
+			} else if seed%2 == 1 { // up to 20 bytes of a rank by the tree, the rest straight
 				f.tree = func(hosts []string) Tree {
 					return Tree{Leaders: make([]int, len(hosts)), Limit: int64(20 * len(ranks)), Straight: 4000}
 				}
@@ -531,6 +538,7 @@ func TestTreeCheck(t *testing.T) {
 		{}, {Leaders: []int{0}}, {Leaders: []int{0, 2, 2, 3}}, {Leaders: []int{1, 1, -1}}, {Leaders: []int{1, 2, 2}},
 		{Leaders: []int{0, 0, 0}, Limit: -1}, {Leaders: []int{0, 0, 0}, Limit: maxEager + 1}, {Leaders: []int{0, 0, 0}, Bound: -1},
 		{Leaders: []int{0, 0, 0}, Straight: -1}, {Leaders: []int{0, 0, 0}, Straight: maxEager + 1}, {Leaders: []int{0, 0, 2}, Straight: 1},
+		{Leaders: []int{0, 0, 0}, Rounds: -1}, {Leaders: []int{0, 0, 0}, Rounds: maxEager + 1}, {Leaders: []int{0, 0, 2}, Rounds: 1},
 		{Leaders: []int{0, 0, 0}, Rate: math.NaN()}, {Leaders: []int{0, 0, 0}, Rate: -1},
 	} {
 		if bad.check(3) == nil {
@@ -545,6 +553,8 @@ func TestTreeCheck(t *testing.T) {
 func FuzzItems(f *testing.F) {
 	f.Add(appendItem(appendItem(nil, &item{rank: 1, data: []byte("data")}), &item{rank: 2, even: true, rows: []byte{1, 1}}), uint8(3))
 	f.Add(appendItem(nil, &item{rank: 1, even: true, straight: true, rows: []byte{1, 1}, data: []byte("data")}), uint8(3))
+	f.Add(appendRuns(nil, []item{{rank: 0, data: []byte("data")}, {rank: 1, data: []byte("more")}, {rank: 3}, {rank: 4}}), uint8(5))
+	f.Add([]byte{1, runFlag, 2, 3, 'x', 'y', 'z', 'a', 'b', 'c'}, uint8(3))
 	f.Add([]byte{0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, uint8(1))
 	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
 		items, err := readItems(in, int(n))

@@ -15,8 +15,8 @@ type item struct {
 	straight bool
 }
 
-// evenFlag and straightFlag stand for item.even and item.straight in an encoded item.
-const evenFlag, straightFlag = 1, 2
+// evenFlag and straightFlag stand for item.even and item.straight in an encoded item, runFlag for several items.
+const evenFlag, straightFlag, runFlag = 1, 2, 4
 
 // appendItem appends the encoded item: uvarints of rank, flags, length of rows and length of data,
 // the first two followed by nothing and the others by what they count.
@@ -39,6 +39,31 @@ func appendItem(b []byte, it *item) []byte {
 func appendItems(b []byte, items []item) []byte {
 	for i := range items {
 		b = appendItem(b, &items[i])
+	}
+	return b
+}
+
+// appendRuns is appendItems for who knows runs: what ranks that follow one another contribute, if it is as much and nothing but data. A run is uvarints of
+// the first rank, runFlag, the number of ranks, and the length of each one's data, followed by the data of all.
+func appendRuns(b []byte, items []item) []byte {
+	plain := func(it *item) bool { return len(it.rows) == 0 && !it.even && !it.straight }
+	for len(items) > 0 {
+		n := 1
+		for n < len(items) && items[n].rank == items[0].rank+n && plain(&items[n]) && len(items[n].data) == len(items[0].data) {
+			n++
+		}
+		if n == 1 || !plain(&items[0]) {
+			b, items = appendItem(b, &items[0]), items[1:]
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(items[0].rank))
+		b = binary.AppendUvarint(b, runFlag)
+		b = binary.AppendUvarint(b, uint64(n))
+		b = binary.AppendUvarint(b, uint64(len(items[0].data)))
+		for _, it := range items[:n] {
+			b = append(b, it.data...)
+		}
+		items = items[n:]
 	}
 	return b
 }
@@ -68,6 +93,21 @@ func readItems(b []byte, ranks int) ([]item, error) {
 	for len(b) > 0 {
 		rank, ok1 := number(ranks)
 		flags, ok2 := number(2 * straightFlag)
+		if !ok2 { // number has not moved on
+			if flags, ok2 = number(runFlag + 1); !ok2 || !ok1 {
+				return nil, errItems
+			}
+			n, ok1 := number(ranks - rank + 1)
+			size, ok2 := number(len(b) + 1)
+			if !ok1 || !ok2 || n == 0 || size > len(b)/n || len(items)+n > ranks {
+				return nil, errItems
+			}
+			for i := range n {
+				items = append(items, item{rank: rank + i, data: b[:size:size]})
+				b = b[size:]
+			}
+			continue
+		}
 		rows, ok3 := bytes()
 		data, ok4 := bytes()
 		if !ok1 || !ok2 || !ok3 || !ok4 || len(items) >= ranks {

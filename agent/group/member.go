@@ -33,6 +33,7 @@ type member struct {
 	self         int           // this host
 	own          []int         // ranks of this host
 	siteRanks    map[int][]int // by leader
+	ranksOf      [][]int       // by host
 	leaders, led []int         // if this host leads: the other leaders, and its hosts
 
 	mu     sync.Mutex // guards the fields below; nothing blocks while it is held

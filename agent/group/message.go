@@ -54,6 +54,7 @@ type message struct {
 	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
 	Tree       *Tree           `json:"tree,omitempty"`
 	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
+	Rounds     bool            `json:"rounds,omitempty"`   // register: and those that go in rounds
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -85,7 +86,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

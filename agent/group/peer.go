@@ -39,8 +39,9 @@ func (p *peer) send(msg message) {
 func (m *member) grow(t *Tree) {
 	m.at = places(m.roster, m.hosts)
 	m.self = slices.Index(m.hosts, m.g.cfg.Self)
-	m.peers, m.siteRanks = make(map[int]*peer), make(map[int][]int)
+	m.peers, m.siteRanks, m.ranksOf = make(map[int]*peer), make(map[int][]int), make([][]int, len(m.hosts))
 	for r, h := range m.at {
+		m.ranksOf[h] = append(m.ranksOf[h], r)
 		if h == m.self {
 			m.own = append(m.own, r)
 		}
@@ -52,7 +53,12 @@ func (m *member) grow(t *Tree) {
 		m.siteRanks[t.Leaders[h]] = append(m.siteRanks[t.Leaders[h]], r)
 	}
 	to := []int{t.Leaders[m.self]}
-	if t.Leaders[m.self] == m.self {
+	if m.inRounds() {
+		to = nil
+		for k := range m.rounds() {
+			to = append(to, m.hostAt(m.self, 1<<k))
+		}
+	} else if t.Leaders[m.self] == m.self {
 		for h, l := range t.Leaders {
 			switch {
 			case h == m.self:

@@ -15,11 +15,17 @@ import (
 
 // goesStraight reports whether what a rank contributes goes so, if it travels with the call.
 func (m *member) goesStraight(ready *message) bool {
-	return m.straightShare(ready.Collective) > 0 && ready.Size+int64(len(ready.Rows)) > m.treeShare()
+	return m.straightShare(ready.Collective) > 0 && ready.Size+int64(len(ready.Rows)) > m.passedShare(ready.Collective)
 }
 
-// treeShare is how many bytes of a rank travel by the tree.
-func (m *member) treeShare() int64 { return m.tree.Limit / int64(len(m.roster)) }
+// passedShare is how many bytes of a rank travel by way of others: by the tree, or in rounds. In an alltoall all hosts get what is for one, so what can go
+// straight does sooner.
+func (m *member) passedShare(c plan.Collective) int64 {
+	if m.inRounds() && (c != plan.Alltoall || m.tree.Straight == 0) {
+		return m.tree.Rounds / int64(len(m.roster))
+	}
+	return m.tree.Limit / int64(len(m.roster))
+}
 
 // straightShare is how many bytes of a rank can go straight: so many that no host gets more than the tree says.
 func (m *member) straightShare(c plan.Collective) int64 {

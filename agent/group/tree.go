@@ -31,6 +31,9 @@ type Tree struct {
 	// Straight bounds, for a group inside one site, what a host gets of an operation whose contributions go straight from each host to
 	// each other one, in bytes. 0: none does.
 	Straight int64 `json:"straight,omitempty"`
+	// Rounds bounds, for a group inside one site, what all ranks contribute together to an operation whose contributions go in rounds and not by
+	// way of the leader (rounds.go), in bytes. 0: none does.
+	Rounds int64 `json:"rounds,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the largest one-way delay
@@ -39,22 +42,22 @@ type Tree struct {
 	Epoch uint64        `json:"epoch,omitempty"` // of the map
 }
 
-// maxEager bounds Tree.Limit and Tree.Straight: what is kept of operations under way is a multiple of them.
+// maxEager bounds Tree.Limit, Tree.Straight and Tree.Rounds: what is kept of operations under way is a multiple of them.
 const maxEager = 64 << 10
 
 func (t *Tree) check(hosts int) error {
 	if len(t.Leaders) != hosts || t.Limit < 0 || t.Limit > maxEager || t.Bound < 0 {
 		return fmt.Errorf("tree with %d leaders for %d hosts, a limit of %d bytes and a bound of %v", len(t.Leaders), hosts, t.Limit, t.Bound)
 	}
-	if t.Straight < 0 || t.Straight > maxEager || !(t.Rate >= 0) {
-		return fmt.Errorf("tree with %d bytes that go straight, at %g bytes a second", t.Straight, t.Rate)
+	if t.Straight < 0 || t.Straight > maxEager || t.Rounds < 0 || t.Rounds > maxEager || !(t.Rate >= 0) {
+		return fmt.Errorf("tree with %d bytes that go straight and %d in rounds, at %g bytes a second", t.Straight, t.Rounds, t.Rate)
 	}
 	for h, l := range t.Leaders {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {
 			return fmt.Errorf("tree in which host %d is led by %d", h, l)
 		}
-		if t.Straight > 0 && l != t.Leaders[0] {
-			return fmt.Errorf("tree of several sites with %d bytes that go straight", t.Straight)
+		if t.Straight+t.Rounds > 0 && l != t.Leaders[0] {
+			return fmt.Errorf("tree of several sites with %d bytes that go straight, or in rounds", t.Straight+t.Rounds)
 		}
 	}
 	return nil
@@ -75,7 +78,7 @@ func (g *Groups) treeOf(roster []string) *Tree {
 	}
 	hosts := uniqueHosts(roster)
 	t := g.cfg.Tree(hosts)
-	t.Limit, t.Straight = min(t.Limit, maxEager), min(t.Straight, maxEager)
+	t.Limit, t.Straight, t.Rounds = min(t.Limit, maxEager), min(t.Straight, maxEager), min(t.Rounds, maxEager)
 	if err := t.check(len(hosts)); err != nil {
 		g.log.Warn("small operations are planned like large ones", "err", err)
 		return nil

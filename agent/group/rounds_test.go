@@ -1,0 +1,159 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// TestRounds: in groups of any size each host gets each contribution once, from the hosts 1, 2, 4 … before it, and tells as many. No host carries more than
+// another.
+func TestRounds(t *testing.T) {
+	for n := 2; n <= 17; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			hosts := make([]string, n)
+			for i := range hosts {
+				hosts[i] = fmt.Sprintf("h%02d", i)
+			}
+			f, stop := newFabric(t, hosts...)
+			defer stop()
+			f.tree = func([]string) Tree { return Tree{Leaders: make([]int, n), Limit: 10, Rounds: int64(n * 50)} }
+			const size = 30
+			var want []byte
+			for rank := range n {
+				want = append(want, fill(1, rank, size)...)
+			}
+			for rank, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+				if _, err := r.Do(context.Background(), Call{Collective: Barrier}); err != nil {
+					return err
+				}
+				res, err := r.Allgather(context.Background(), Bytes(fill(1, rank, size)), Wish{})
+				if err != nil {
+					return err
+				}
+				defer res.Release()
+				if !bytes.Equal(res.Data, want) || res.Report.Algorithm != "eager" {
+					return fmt.Errorf("wrong bytes, or by %s", res.Report.Algorithm)
+				}
+				var from, to []string
+				for k := 1; k < n; k *= 2 {
+					from, to = append(from, hosts[(rank-k+n)%n]), append(to, hosts[(rank+k)%n])
+				}
+				for _, p := range res.Report.Peers {
+					if p.Received > 0 != slices.Contains(from, p.Host) || p.Sent > 0 != slices.Contains(to, p.Host) {
+						return fmt.Errorf("%s got %d bytes from %s and sent it %d", hosts[rank], p.Received, p.Host, p.Sent)
+					}
+				}
+				if moved := int64((n - 1) * size); res.Report.Sent != moved || res.Report.Received != moved {
+					return fmt.Errorf("sent %d bytes and got %d, want %d", res.Report.Sent, res.Report.Received, moved)
+				}
+				if open := len(r.m.peers); open != bits.Len(uint(n-1)) {
+					return fmt.Errorf("%d streams", open)
+				}
+				return nil
+			}) {
+				if err != nil {
+					t.Errorf("%d hosts, rank %d: %v", n, rank, err)
+				}
+			}
+		})
+	}
+}
+
+// TestRoundsOfAll: where one host is of before contributions went in rounds, none does.
+func TestRoundsOfAll(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Rounds: 2} }}
+		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Rounds: true}); bad != nil {
+			t.Fatal(bad)
+		}
+		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Rounds: all})
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		if formed := <-reg.out; (formed.Tree.Rounds == 2) != all || formed.Tree.Limit != 1 {
+			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
+		}
+	}
+}
+
+// TestLiesInRounds: a host tells of those that it has in a round, and of no others.
+func TestLiesInRounds(t *testing.T) {
+	for of, lie := range []bool{true, false, false, true} { // what host c tells a, of four
+		synctest.Test(t, func(t *testing.T) {
+			hosts := []string{"a", "b", "c", "d"}
+			f, stop := newFabric(t, hosts...)
+			defer stop()
+			f.tree = func([]string) Tree { return Tree{Leaders: make([]int, 4), Limit: 1000, Rounds: 1000} }
+			errs := f.each("job", hosts, func(r *Rank, rank int) error {
+				if rank == 2 {
+					s, err := f.dial("c", "a")
+					if err != nil {
+						return err
+					}
+					c := newStreamConn(s)
+					c.Send(message{Kind: kindPeer, Group: r.m.id})
+					c.Send(message{Kind: kindItems, Collective: plan.Allgather, Part: appendItem(nil, &item{rank: of, data: []byte("x")})})
+				}
+				time.Sleep(time.Second)
+				_, err := r.Allgather(context.Background(), Bytes("x"), Wish{})
+				return err
+			})
+			for i, err := range errs {
+				var got *Failure
+				if failed := errors.As(err, &got) && got.Kind == Internal && got.Host == "a"; failed != lie || !lie && err != nil {
+					t.Errorf("of host %d: rank %d: %v", of, i, err)
+				}
+			}
+		})
+	}
+}
+
+// TestRuns: what follows one another is short, and read as it was.
+func TestRuns(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 311))
+		var items []item
+		for rank := range 1 + rng.IntN(40) {
+			if rng.IntN(4) == 0 {
+				continue
+			}
+			it := item{rank: rank, data: fill(0, rank, int64(rng.IntN(2)*3)), rows: []byte{}}
+			if rng.IntN(5) == 0 {
+				it.rows, it.even, it.straight = []byte{1}, rng.IntN(2) == 0, rng.IntN(2) == 0
+			}
+			items = append(items, it)
+		}
+		b := appendRuns(nil, items)
+		got, err := readItems(b, 40)
+		if err != nil || len(got) != len(items) || len(b) > len(appendItems(nil, items)) {
+			t.Fatalf("seed %d: %d of %d items in %d bytes: %v", seed, len(got), len(items), len(b), err)
+		}
+		for i, it := range items {
+			if g := got[i]; g.rank != it.rank || g.even != it.even || g.straight != it.straight || !bytes.Equal(g.rows, it.rows) || !bytes.Equal(g.data, it.data) {
+				t.Errorf("seed %d: read %+v, was %+v", seed, g, it)
+			}
+		}
+	}
+	barrier := make([]item, 24)
+	for i := range barrier {
+		barrier[i].rank = i
+	}
+	if b := appendRuns(nil, barrier); len(b) != 4 {
+		t.Errorf("a barrier of 24 ranks takes %d bytes, want 4", len(b))
+	}
+	for _, bad := range [][]byte{{0, runFlag}, {0, runFlag, 0, 0}, {0, runFlag, 4, 0}, {2, runFlag, 2, 0}, {0, runFlag, 2, 2, 'x', 'y', 'z'}, {0, runFlag, 2, 0, 0, runFlag, 2, 0}, {0, runFlag + 1, 2, 0}} {
+		if items, err := readItems(bad, 3); err == nil {
+			t.Errorf("%v is read as %+v", bad, items)
+		}
+	}
+}
