@@ -20,6 +20,9 @@ const (
 	frameRoom   = 128
 )
 
+// mostTail is how much of a chunk is copied at most so that its block's checksum goes with it.
+const mostTail = 8 << 10
+
 // mostAnswers is from how many bytes on answers go out although more is to come: a peer may write at once as much as it likes.
 const mostAnswers = 1 << 10
 
@@ -56,6 +59,37 @@ func (b *batch) end(w *work) error {
 		return nil
 	}
 	return b.flush()
+}
+
+// addSum appends the frame of the checksum w.
+func (b *batch) addSum(w *work) {
+	b.buf = (&frame{kind: frameSum, number: w.sb.b.number, sum: b.x.checksum(w.sb.b)}).appendTo(b.buf)
+}
+
+// sumBehind takes the checksum of the block of the chunk w, which is about to be written, where it is all of the block that is left to be written: over a path whose
+// packets count it goes in the chunk's last packet. It would have its own, and that an acknowledgement, which over a slow link is each a fortieth of 8 KiB.
+func (b *batch) sumBehind(w *work) (work, bool) {
+	if b.room > 0 { // it is gathered as all else is
+		return work{}, false
+	}
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	sb := w.sb
+	if sb.s.confirmed || sb.ready != 1 || !sb.b.have.has(sb.b.chunks) || sb.sent.has(sb.b.chunks) {
+		return work{}, false
+	}
+	return b.x.take(sb, b.l), true
+}
+
+// endWithSum is end for the chunk w.
+func (b *batch) endWithSum(w *work) error {
+	sum, ok := b.sumBehind(w)
+	if !ok {
+		return b.end(w)
+	}
+	b.work = append(b.work, *w)
+	b.addSum(&sum)
+	return b.end(&sum)
 }
 
 // flush writes what was gathered.

@@ -54,6 +54,41 @@ func TestGathers(t *testing.T) {
 	}
 }
 
+// TestSumBehind: where each write may be a packet, the checksum of a block goes with the block's last bytes.
+func TestSumBehind(t *testing.T) {
+	for _, size := range []int64{100, 5000, mostTail, mostTail + 1} {
+		var n atomic.Int64
+		inBubble(t, func(t *testing.T) {
+			p := newPlanner(plan.Allgather, 2)
+			p.add(0, 1, plan.Block{Origin: 0, Dest: plan.All})
+			p.add(1, 0, plan.Block{Origin: 1, Dest: plan.All})
+			p.p.MessageBytes = size
+			g := newFakeGrid(t, p.p.Hosts, nil)
+			g.limit = 1 << 20
+			g.stream = func(_, _ string, s *fakeStream) { s.pause = func() { n.Add(1) } }
+			j := newJob(t, rand.New(rand.NewPCG(1, 71)), p.p, 0)
+			_, errs := g.run(t.Context(), j)
+			for h, err := range errs {
+				if err == nil {
+					err = j.check(h)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			g.accepts.Wait()
+		})
+		want := int64(2 * 2) // a stream's header, and the rest
+		switch {
+		case size > mostTail:
+			want += 4 // head and bytes of a chunk that is not copied, and the sum
+		}
+		if got := n.Load(); got != want {
+			t.Errorf("blocks of %d bytes: %d writes of two hosts, want %d", size, got, want)
+		}
+	}
+}
+
 // TestGathersOneChunk: who forwards large chunks inside a site has them one by one.
 func TestGathersOneChunk(t *testing.T) {
 	near, far := func(string) string { return "A" }, func(h string) string { return h }

@@ -204,12 +204,11 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 			err = b.flush()
 		case frameChunk:
 			err = x.writeChunk(p, l, b, &w)
+		case frameSum:
+			b.addSum(&w)
+			err = b.end(&w)
 		default:
-			f := frame{kind: w.kind, number: w.token}
-			if w.kind == frameSum {
-				f.number, f.sum = w.sb.b.number, x.checksum(w.sb.b)
-			}
-			b.buf = f.appendTo(b.buf)
+			b.buf = (&frame{kind: w.kind, number: w.token}).appendTo(b.buf)
 			err = b.end(&w)
 		}
 		if err != nil {
@@ -254,7 +253,7 @@ func (x *run) writeChunk(p *peer, l *outLane, to *batch, w *work) error {
 			n += len(piece)
 		}
 		x.slice(p, l, size, 0)
-		return to.end(w)
+		return to.endWithSum(w)
 	}
 	to.work = append(to.work, *w)
 	to.buf = f.appendTo(to.buf)
@@ -262,10 +261,18 @@ func (x *run) writeChunk(p *peer, l *outLane, to *batch, w *work) error {
 		some := x.slice(p, l, size-n, n)
 		for end := n + some; n < end; {
 			piece := w.mem.at(off+int64(n), end-n)
+			n += len(piece)
+			if n == size && len(piece) <= mostTail {
+				if sum, ok := to.sumBehind(w); ok {
+					to.buf = append(to.buf, piece...)
+					to.addSum(&sum)
+					to.work = append(to.work, sum)
+					return to.flush()
+				}
+			}
 			if err := to.flushWith(piece); err != nil {
 				return err
 			}
-			n += len(piece)
 		}
 	}
 	to.wrote(nil)

@@ -48,7 +48,7 @@ type run struct {
 	meters  []*meter                // of the lanes, if somebody wants samples
 	wakes   []*sync.Cond            // lanes of other runs, that have room now
 
-	port  port  // see leave.go
+	port  port // see leave.go
 	sites runSites
 	doubt doubt // whether the others have begun, see sure.go
 
