@@ -59,17 +59,36 @@ func (b *run) meet(ctx context.Context) error {
 	return err
 }
 
-// measure measures one size.
+// measure measures one size. What the ranks saw they tell each other in the end: between two operations it would be in the next one's way.
 func (b *run) measure(ctx context.Context, size int64) (*Size, error) {
 	s := &Size{Bytes: size}
 	moved := b.lay(size)
 	total := b.Warmup + b.Iterations
-	for k := range total {
+	own := make([]observation, total)
+	for k := range own {
 		if b.Progress != nil {
 			b.Progress(size, k, total)
 		}
-		seen, err := b.once(ctx, size)
-		if err != nil {
+		var err error
+		if own[k], err = b.once(ctx); err != nil {
+			return nil, err
+		}
+	}
+	all, err := share(ctx, b, own)
+	if err != nil {
+		return nil, err
+	}
+	for r, o := range all {
+		if len(o) != total {
+			return nil, &MismatchError{Rank: r, Host: b.hosts[r], Cause: notBench(r)}
+		}
+	}
+	seen := make([]observation, b.n())
+	for k := range total {
+		for r := range seen {
+			seen[r] = all[r][k]
+		}
+		if err := b.wrong(seen, size, k); err != nil {
 			return nil, err
 		}
 		if k >= b.Warmup {
@@ -107,29 +126,22 @@ func (b *run) lay(size int64) (moved int64) {
 // n is how many ranks the group has.
 func (b *run) n() int { return len(b.hosts) }
 
-// once runs one operation and returns what each rank saw of it.
-func (b *run) once(ctx context.Context, size int64) ([]observation, error) {
+// once runs one operation and returns what this rank saw of it.
+func (b *run) once(ctx context.Context) (o observation, err error) {
 	defer func() { b.op++ }()
 	b.prepare()
 	if err := b.meet(ctx); err != nil {
-		return nil, err
+		return o, err
 	}
 	begun := time.Now()
 	res, err := b.operate(ctx)
 	took := time.Since(begun)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
-	o := b.observe(res.Report, took)
+	o = b.observe(res.Report, took)
 	o.Wrong = b.verify(res)
-	if err := res.Close(); err != nil {
-		return nil, err
-	}
-	seen, err := share(ctx, b, o)
-	if err != nil {
-		return nil, err
-	}
-	return seen, b.wrong(seen, size)
+	return o, res.Close()
 }
 
 // prepare fills the input of the next operation.

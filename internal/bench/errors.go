@@ -48,7 +48,7 @@ func (e *WrongDataError) Error() string {
 }
 
 // wrong returns the error for what the ranks have found in an operation, nil for none.
-func (b *run) wrong(seen []observation, size int64) error {
+func (b *run) wrong(seen []observation, size int64, k int) error {
 	var e *WrongDataError
 	for r, o := range seen {
 		switch w := o.Wrong; {
@@ -58,7 +58,7 @@ func (b *run) wrong(seen []observation, size int64) error {
 		default:
 			e = &WrongDataError{
 				Rank: r, Host: b.hosts[r], From: w.From, Size: size, Warmups: b.Warmup,
-				Operation: int(b.op) % (b.Warmup + b.Iterations), Cause: w.Says,
+				Operation: k, Cause: w.Says,
 			}
 			if w.From >= 0 && w.From < len(b.hosts) {
 				e.FromHost = b.hosts[w.From]

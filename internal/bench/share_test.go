@@ -42,8 +42,8 @@ func FuzzWhatOthersSay(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(hello, []byte(`{"s":1,"a":0.5,"alg":"shift","sent":{"A":3}}`))
-	f.Add(hello, []byte(`{"s":1,"wrong":{"from":7,"says":"zeros"}}`))
+	f.Add(hello, []byte(`[{"s":1,"a":0.5,"alg":"shift","sent":{"A":3}}]`))
+	f.Add(hello, []byte(`[{"s":1,"wrong":{"from":7,"says":"zeros"}}]`))
 	f.Add([]byte(`{"bench":3,"terms":[["collective"],[]]}`), []byte(`{}`))
 	f.Add([]byte(`{"bench":3}`), []byte(`null`))
 	f.Add([]byte(`{"bench":1}`), []byte(`null`))
@@ -87,7 +87,7 @@ func TestOtherVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = Run(t.Context(), &lone{says: [][]byte{hello, []byte(`{"s":1,"a":0.5,"alg":"shift"}`)}}, cfg)
+		_, err = Run(t.Context(), &lone{says: [][]byte{hello, []byte(`[{"s":1,"a":0.5,"alg":"shift"}]`)}}, cfg)
 		var mismatch *MismatchError
 		if says == "" && err != nil || says != "" && (!errors.As(err, &mismatch) || mismatch.Cause != says || mismatch.Rank != 1 || mismatch.Host != "b") {
 			t.Errorf("version %d: %v, want %q", version, err, says)
