@@ -94,7 +94,7 @@ func readItems(b []byte, ranks int) ([]item, error) {
 		rank, ok1 := number(ranks)
 		flags, ok2 := number(2 * straightFlag)
 		if !ok2 { // number has not moved on
-			if flags, ok2 = number(runFlag + 1); !ok2 || !ok1 {
+			if run, ok := number(runFlag + 1); !ok || run != runFlag || !ok1 {
 				return nil, errItems
 			}
 			n, ok1 := number(ranks - rank + 1)
