@@ -211,33 +211,6 @@ func TestAlternate(t *testing.T) {
 	})
 }
 
-// TestNamedBegins: calls that name an algorithm begin by the plan of before as well, and by none of another algorithm or option.
-func TestNamedBegins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wishes := []Wish{{Algorithm: "ring"}, {}, {Algorithm: "ring", Options: Options{Fanout: 3}}}
-		errs, f := repeat(t, four, func(f *repeater, r *Rank, rank int) error {
-			for op := range 9 {
-				res, err := r.Allgather(context.Background(), Bytes(bytesOf(op, rank, 0)), wishes[op%3])
-				if err != nil {
-					return err
-				}
-				res.Release()
-				time.Sleep(time.Second)
-			}
-			return nil
-		})
-		none(t, errs)
-		for i, r := range f.asked {
-			if want := wishes[i%3]; r.Algorithm != want.Algorithm || r.Options != want.Options {
-				t.Errorf("operation %d was planned by %q with %s, want %q with %s", i, r.Algorithm, r.Options, want.Algorithm, want.Options)
-			}
-		}
-		if f.foreseen != 6 || len(f.asked) != 9 {
-			t.Errorf("%d of 9 operations ended as they had begun, want 6; %d were planned", f.foreseen, len(f.asked))
-		}
-	})
-}
-
 // TestTogether: a barrier that is to return at the same moment does so where the way to one host is long, and another does not wait.
 func TestTogether(t *testing.T) {
 	for _, together := range []bool{true, false} {

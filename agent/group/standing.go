@@ -3,7 +3,6 @@ package group
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -56,11 +55,6 @@ func kindOf(names [sha256.Size]byte, ranks []int, call func(rank int) *message) 
 			b = binary.AppendUvarint(b, uint64(len(m.Collective)))
 			b = append(b, m.Collective...)
 			b = binary.AppendUvarint(b, uint64(m.Root))
-			if m.Algorithm != "" || m.Options != (Options{}) {
-				wish := fmt.Sprintf("%q %+v", m.Algorithm, m.Options)
-				b = binary.AppendUvarint(b, uint64(len(wish)))
-				b = append(b, wish...)
-			}
 		}
 		b = binary.AppendUvarint(b, uint64(r))
 		b = binary.AppendUvarint(b, uint64(m.Size))
@@ -70,9 +64,10 @@ func kindOf(names [sha256.Size]byte, ranks []int, call func(rank int) *message) 
 	return callKind(h.Sum(nil))
 }
 
-// plain reports whether what is planned for a call may serve again.
+// plain reports whether a call leaves everything to the planner, so that what is planned for it may serve again.
 func plain(ready *message) bool {
-	return (ready.Collective == plan.Allgather || ready.Collective == plan.Alltoall || ready.Collective == Broadcast) && ready.Plan == ""
+	return (ready.Collective == plan.Allgather || ready.Collective == plan.Alltoall || ready.Collective == Broadcast) &&
+		ready.Algorithm == "" && ready.Plan == "" && ready.Options == (Options{})
 }
 
 // number names the plan of parts and columns for what all ranks ask for; 0 if it cannot be kept.
