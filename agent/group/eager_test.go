@@ -486,13 +486,9 @@ func TestLiesAboutItems(t *testing.T) {
 			f.tree = func(hosts []string) Tree { return Tree{Leaders: []int{0, 0, 0}, Limit: 1000} }
 			errs := f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
 				if rank == 2 {
-					s, err := f.dial("c", "a")
-					if err != nil {
+					if err := f.lie(r.m.id, "c", "a", msg); err != nil {
 						return err
 					}
-					c := newStreamConn(s)
-					c.Send(message{Kind: kindPeer, Group: r.m.id})
-					c.Send(msg)
 				}
 				time.Sleep(time.Second)
 				_, err := r.Do(context.Background(), Call{Collective: Barrier})
@@ -506,6 +502,15 @@ func TestLiesAboutItems(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lie has one host say msg to another as a member would.
+func (f *fabric) lie(id ID, from, to string, msg message) error {
+	s, err := f.dial(from, to)
+	if err != nil {
+		return err
+	}
+	return newStreamConn(s).Send(message{Kind: kindPeer, Group: id}, msg)
 }
 
 // TestRelay: what a member cannot send itself waits for a host that has not attached.

@@ -1,6 +1,9 @@
 package group
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Words that can wait. Where ranks do the same again and again, the coordinator's answer to a host's call holds nobody up: hosts begin by the plan of
 // before, or their small contributions travel at once, and what they get from each other shows that all have called. What they tell
@@ -81,7 +84,6 @@ func (s *smallPause) larger() {
 // A lull is what waits to be said to the coordinator, in order.
 type lull struct {
 	words []*message
-	until time.Time // when they go at the latest
 	timer *time.Timer
 }
 
@@ -109,13 +111,8 @@ func (l *lull) add(m *message) bool {
 			}
 		}
 	}
-	l.until = l.words[0].until
-	for _, w := range l.words {
-		if w.until.Before(l.until) {
-			l.until = w.until
-		}
-	}
-	l.timer.Reset(time.Until(l.until))
+	first := slices.MinFunc(l.words, func(a, b *message) int { return a.until.Compare(b.until) })
+	l.timer.Reset(time.Until(first.until))
 	return false
 }
 

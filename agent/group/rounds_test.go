@@ -96,13 +96,10 @@ func TestLiesInRounds(t *testing.T) {
 			f.tree = func([]string) Tree { return Tree{Leaders: make([]int, 4), Limit: 1000, Rounds: 1000} }
 			errs := f.each("job", hosts, func(r *Rank, rank int) error {
 				if rank == 2 {
-					s, err := f.dial("c", "a")
-					if err != nil {
+					msg := message{Kind: kindItems, Collective: plan.Allgather, Part: appendItem(nil, &item{rank: of, data: []byte("x")})}
+					if err := f.lie(r.m.id, "c", "a", msg); err != nil {
 						return err
 					}
-					c := newStreamConn(s)
-					c.Send(message{Kind: kindPeer, Group: r.m.id})
-					c.Send(message{Kind: kindItems, Collective: plan.Allgather, Part: appendItem(nil, &item{rank: of, data: []byte("x")})})
 				}
 				time.Sleep(time.Second)
 				_, err := r.Allgather(context.Background(), Bytes("x"), Wish{})
