@@ -24,12 +24,16 @@ const straightTime = 4 * time.Second
 // either, as the only one that could has died, there are seconds left until the host counts as lost.
 const detourTime = 1500 * time.Millisecond
 
+// cutTime is how long ago a host was heard at most whose stream was cut off: a little more than what is between two beats of a group.
+const cutTime = 2 * time.Second
+
 // errNotStraight ends the wait for a straight stream.
 var errNotStraight = fmt.Errorf("no connection within %v", straightTime)
 
 // groupWays opens the control streams of groups: straight, or, where the way to a host is broken, by way of a third one.
 type groupWays struct {
-	straight func(ctx context.Context, host string) (straightStream, error)
+	straight func(ctx context.Context, host string) (straightStream, error) // over what suits the way
+	quic     func(ctx context.Context, host string) (straightStream, error) // over QUIC
 	by       func(ctx context.Context, via, host string) (group.Stream, error)
 	vias     func(host string) []string         // that may carry a stream, the best first
 	broken   func(host string) bool             // the straight way was found broken a short time ago
@@ -47,13 +51,8 @@ type straightStream interface {
 // openGroupWays makes the ways of a. The endpoint, the members and the engine are there already.
 func (a *Agent) openGroupWays() *groupWays {
 	return &groupWays{
-		straight: func(ctx context.Context, host string) (straightStream, error) {
-			s, err := a.endpoint.Open(ctx, host, 0, lane.StreamGroup)
-			if err != nil {
-				return nil, err
-			}
-			return &wordStream{Stream: s, a: a}, nil
-		},
+		straight: a.openWords,
+		quic:     a.openWordsOverQUIC,
 		by: func(ctx context.Context, via, host string) (group.Stream, error) {
 			s, err := a.endpoint.OpenVia(ctx, via, host, lane.StreamGroup)
 			if err != nil {
@@ -92,7 +91,7 @@ func (w *groupWays) open(ctx context.Context, host string) (group.Stream, error)
 	if err == nil || tried || ctx.Err() != nil {
 		return s, err
 	}
-	straight, err := w.straight(ctx, host) // the way may be whole again
+	straight, err := w.quic(ctx, host) // the way may be whole again
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,12 @@ var errHeard = errors.New("the host was heard again")
 
 // again is [group.Config.Again]: from host nothing has come since then, or nothing arrives there, so the straight way is the last one that is
 // tried. It is not given up before another one leads there: a host that was busy for some seconds answers on both then.
+//
+// One that has ended though the host was heard a moment ago was TCP's, which somebody has cut off: that says nothing of the way.
 func (w *groupWays) again(ctx context.Context, host string, since time.Time, wanted func() bool) (group.Stream, error) {
+	if time.Since(since) < cutTime && !w.broken(host) {
+		return w.quic(ctx, host)
+	}
 	short, cancel := context.WithTimeout(ctx, detourTime)
 	defer cancel()
 	s, err := w.detour(short, host)
@@ -118,7 +122,7 @@ func (w *groupWays) again(ctx context.Context, host string, since time.Time, wan
 	case ctx.Err() != nil:
 		return nil, err
 	}
-	return w.straight(ctx, host)
+	return w.quic(ctx, host)
 }
 
 // detour opens a stream by way of the first host that leads there.
@@ -139,39 +143,6 @@ func (w *groupWays) giveUp(host string, since time.Time) {
 		w.log.Info("the way to a host is broken: control streams of groups go by way of others", "peer", host)
 	}
 	w.broke(host, since)
-}
-
-// lossyWords is the share of lost packets from which on words are sent twice: of the 24 or more that an operation of a dozen far hosts takes, one
-// in twenty operations loses one then.
-const lossyWords = 0.002
-
-// askLoss is for how long an answer of the map to that is good.
-const askLoss = 5 * time.Second
-
-// A wordStream is a straight stream whose words go out twice where the way loses packets.
-type wordStream struct {
-	*lane.Stream
-	a *Agent
-
-	mu    sync.Mutex // guards the fields below
-	asked time.Time
-	lossy bool
-}
-
-func (s *wordStream) Write(p []byte) (int, error) {
-	if s.loses(time.Now()) {
-		s.a.endpoint.Twice(s.Peer.Addr, len(p))
-	}
-	return s.Stream.Write(p)
-}
-
-func (s *wordStream) loses(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked.IsZero() || now.Sub(s.asked) >= askLoss {
-		s.asked, s.lossy = now, s.a.lossTo(s.Peer.Name) >= lossyWords
-	}
-	return s.lossy
 }
 
 // An asideStream goes by way of another host.

@@ -74,6 +74,9 @@ type way struct {
 	pair    netmap.BytesPerSec // several of it; 0: not known
 }
 
+// patience is how long a TCP connection may take before something goes over QUIC.
+func (w way) patience() time.Duration { return tcpPatience + 4*w.rtt }
+
 // A link is what is known of the way from one site to another: all pairs of their hosts share it.
 type link struct {
 	losses losses

@@ -106,7 +106,7 @@ func (l *laneChooser) open(ctx context.Context, host string, n int) (exchange.St
 
 func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host string, n int) (s exchange.Stream, err error) {
 	if c.kind == LaneTCP {
-		limit := tcpPatience + 4*w.rtt
+		limit := w.patience()
 		short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection within %v", limit))
 		s, err = l.tcp(short, host, c.congestion)
 		cancel()
@@ -157,6 +157,13 @@ func (l *laneChooser) tried(host string, err error) {
 	if !link.through {
 		link.tries.failed(err, now)
 	}
+}
+
+// failed notes that something else than data could not be opened to host over TCP.
+func (l *laneChooser) failed(host string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.history(host).tcp.failed(err, time.Now())
 }
 
 // observe takes what a lane has carried. It returns false for one over TCP: the map tells what

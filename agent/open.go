@@ -152,7 +152,7 @@ func (a *Agent) openMembership() error {
 		Name:      a.name,
 		Advertise: advertise,
 		Keys:      id.GossipKeys,
-		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now(), Switches: treeDigest(a.opts.Switches), TCP: a.listener != nil},
+		Meta:      membership.Meta{Site: id.Settings.Site, HoldsCA: id.Authority != nil, Started: time.Now(), Switches: treeDigest(a.opts.Switches), TCP: a.listener != nil, Words: a.listener != nil},
 		Peers:     peers,
 		Save:      membership.SaveTo(id.PeersPath()),
 		Log:       a.log,
@@ -278,6 +278,9 @@ func (a *Agent) openGroups() error {
 	a.endpoint.HandleStreams(lane.StreamTune, a.serveTune)
 	a.endpoint.HandleStreams(lane.StreamGroup, func(_ context.Context, s *lane.Stream) {
 		a.groups.Serve(s.Peer.Name, &wordStream{Stream: s, a: a})
+	})
+	a.endpoint.HandleTCPStreams(lane.StreamGroup, func(_ context.Context, s *lane.TCPStream) {
+		a.groups.Serve(s.Peer.Name, tcpWords{s})
 	})
 	a.endpoint.HandleViaStreams(lane.StreamGroup, func(_ context.Context, s *lane.ViaStream) {
 		a.groups.Serve(s.Peer.Name, &toldStream{asideStream: asideStream{s}, told: func() { a.engine.ToldBroken(s.Peer.Name) }})

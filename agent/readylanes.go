@@ -116,7 +116,7 @@ func (a *Agent) tryTCP(ctx context.Context) {
 			if !c.try {
 				continue
 			}
-			limit := tcpPatience + 4*w.rtt
+			limit := w.patience()
 			short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection to %s within %v", host, limit))
 			err := a.endpoint.ReadyTCP(short, host, c.congestion)
 			if err != nil && ctx.Err() == nil && short.Err() != nil {

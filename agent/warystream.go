@@ -225,6 +225,14 @@ func (y *waryStream) Aside() bool {
 	return y.s != group.Stream(y.straight)
 }
 
+// Heard counts the packets that have come on a straight stream that is no QUIC's: of QUIC's connections others know.
+func (y *waryStream) Heard() uint64 {
+	if h, ok := y.straight.(interface{ Heard() uint64 }); ok {
+		return h.Heard()
+	}
+	return 0
+}
+
 // Close ends the writing side.
 func (y *waryStream) Close() error {
 	y.wmu.Lock()

@@ -127,6 +127,7 @@ func fakeWays(straight, aside *fakeWay, after time.Duration, err error) *groupWa
 	broken := false
 	return &groupWays{
 		straight: func(context.Context, string) (straightStream, error) { return straight, nil },
+		quic:     func(context.Context, string) (straightStream, error) { return straight, nil },
 		by: func(ctx context.Context, _, _ string) (group.Stream, error) {
 			select {
 			case <-time.After(after):
@@ -321,6 +322,7 @@ func TestGroupWays(t *testing.T) {
 				}
 				return straight, tc.straight
 			}
+			w.quic = w.straight
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			began := time.Now()
 			s, err := w.open(ctx, "b")
@@ -348,10 +350,27 @@ func TestAgainOnlyIfWanted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			aside := newFakeWay()
 			w := fakeWays(newFakeWay(), aside, time.Second, nil)
-			s, err := w.again(t.Context(), "b", time.Now(), func() bool { return wanted && !w.broken("b") })
+			s, err := w.again(t.Context(), "b", time.Now().Add(-5*time.Second), func() bool { return wanted && !w.broken("b") })
 			if (err == nil) != wanted || (s != nil) != wanted || w.broken("b") != wanted || aside.ended() == wanted {
 				t.Errorf("wanted %v: %v, %v; broken %v", wanted, s, err, w.broken("b"))
 			}
 		})
 	}
+}
+
+// TestAgainAfterCut: a stream that has ended though its host was heard a moment ago is followed by a straight one, and the way is not given up.
+func TestAgainAfterCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		straight := newFakeWay()
+		w := fakeWays(straight, newFakeWay(), time.Second, nil)
+		w.straight = nil // it may be what was cut off
+		since := time.Now().Add(-1500 * time.Millisecond)
+		if s, err := w.again(t.Context(), "b", since, func() bool { return true }); err != nil || s != group.Stream(straight) || w.broken("b") {
+			t.Errorf("%v, %v; broken %v", s, err, w.broken("b"))
+		}
+		w.broke("b", time.Now())
+		if s, err := w.again(t.Context(), "b", since, func() bool { return true }); err != nil || s == group.Stream(straight) {
+			t.Errorf("broken: %v, %v", s, err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -62,6 +63,7 @@ type half struct {
 	abort   func()
 	mute    func() bool    // what is written now goes nowhere
 	severed atomic.Bool    // that is so for ever, of this stream
+	cut     atomic.Bool    // its connection, which was no QUIC's, has ended, and nobody knows why
 	aside   bool           // it counts as one by way of a third host
 	code    *atomic.Uint32 // with which the other end aborted it; 0: as if the connection ended
 }
@@ -72,6 +74,8 @@ func (h *half) Read(b []byte) (int, error) {
 	case err == nil || !h.aborted.Load():
 	case h.code.Load() != 0:
 		err = &quic.StreamError{ErrorCode: quic.StreamErrorCode(h.code.Load()), Remote: true}
+	case h.cut.Load():
+		err = fmt.Errorf("%w: %w", ErrMoved, io.ErrUnexpectedEOF)
 	case h.severed.Load():
 		err = deadConn{io.ErrUnexpectedEOF}
 	default:

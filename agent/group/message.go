@@ -148,8 +148,14 @@ var errSilent = fmt.Errorf("nothing was heard from it for %v", beatPatience)
 // another one.
 const MovedCode quic.StreamErrorCode = 2
 
-// hasMoved reports whether err is the end of a stream whose words come on another one.
+// ErrMoved is the same of a stream that is not QUIC's: its Read fails with it when its opener has moved, and where it is not known why it has ended.
+var ErrMoved = errors.New("it may go on over another stream")
+
+// hasMoved reports whether err is the end of a stream whose words come on another one, or may.
 func hasMoved(err error) bool {
+	if errors.Is(err, ErrMoved) {
+		return true
+	}
 	var ended *quic.StreamError
 	return errors.As(err, &ended) && ended.Remote && ended.ErrorCode == MovedCode
 }
@@ -158,7 +164,7 @@ func hasMoved(err error) bool {
 var errMoved = errors.New("it goes on over another stream")
 
 // A Stream is the byte stream under a conn; *lane.Stream is one. One that may go by way of a third host has a method Aside() bool, which says
-// whether it does.
+// whether it does, and one that is no stream of QUIC may have Heard() uint64, which counts the packets that have come on it.
 type Stream interface {
 	io.ReadWriteCloser // Close ends the writing direction only
 	SetReadDeadline(time.Time) error
@@ -242,12 +248,15 @@ func (c *streamConn) aside() bool {
 	return ok && d.Aside()
 }
 
-// packets is heard, 0 where it is not known.
-func (c *streamConn) packets() uint64 {
-	if c.heard == nil {
-		return 0
+// packets is heard, and what has come on the stream where it is no QUIC's; 0 where neither is known.
+func (c *streamConn) packets() (n uint64) {
+	if c.heard != nil {
+		n = c.heard()
 	}
-	return c.heard()
+	if h, ok := c.s.(interface{ Heard() uint64 }); ok {
+		n += h.Heard()
+	}
+	return n
 }
 
 func (c *streamConn) Send(said ...message) error {

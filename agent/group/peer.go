@@ -79,7 +79,7 @@ func (m *member) grow(t *Tree) {
 // included, and stays until p has read it. What a stream that breaks had taken may be lost: it goes again
 // by way of the coordinator, as does all that follows.
 func (m *member) feed(p *peer) {
-	log := sentLog{of: make(map[uint64]bool)}
+	var log sentLog
 	c, err := m.openPeer(p.host)
 	if err != nil {
 		m.g.log.Debug("contributions go by way of the coordinator", "group", m.id, "peer", p.host, "err", err)
@@ -99,7 +99,7 @@ func (m *member) feed(p *peer) {
 			return
 		}
 		m.g.log.Debug("contributions go by way of the coordinator", "group", m.id, "peer", p.host, "err", err)
-		for _, old := range log.sent {
+		for _, old := range log.all() {
 			m.relay(p.host, old)
 		}
 		log = sentLog{}
@@ -128,7 +128,7 @@ func (m *member) feed(p *peer) {
 				break
 			}
 			if err == nil && c.finish() != nil {
-				for _, old := range log.sent { // nobody is here to send it when somebody misses it
+				for _, old := range log.all() { // nobody is here to send it when somebody misses it
 					m.relay(p.host, old)
 				}
 			}

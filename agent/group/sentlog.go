@@ -1,6 +1,9 @@
 package group
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // logged is of how many small operations a host keeps what it has sent to another. As long as that lacks one message it has no result of
 // an operation of which another comes behind it: such operations are under way at all of its ranks, or up to [ahead] beyond what they have begun. As
@@ -9,14 +12,13 @@ const logged = 4 * MaxUnderWay
 
 // A sentLog is what a stream to another member has taken and may lose, of the latest operations. Those that are planned between them do not count: any
 // number may be.
-type sentLog struct {
-	sent []message
-	of   map[uint64]bool // the operations
-}
+type sentLog struct{ of map[uint64][]message } // by operation
 
 func (l *sentLog) add(msg message) {
-	l.sent = append(l.sent, msg)
-	l.of[msg.Seq] = true
+	if l.of == nil {
+		l.of = make(map[uint64][]message)
+	}
+	l.of[msg.Seq] = append(l.of[msg.Seq], msg)
 	if len(l.of) <= logged {
 		return
 	}
@@ -25,5 +27,12 @@ func (l *sentLog) add(msg message) {
 		oldest = min(oldest, seq)
 	}
 	delete(l.of, oldest)
-	l.sent = slices.DeleteFunc(l.sent, func(old message) bool { return old.Seq == oldest })
+}
+
+// all lists what is kept, operation by operation.
+func (l *sentLog) all() (all []message) {
+	for _, seq := range slices.Sorted(maps.Keys(l.of)) {
+		all = append(all, l.of[seq]...)
+	}
+	return all
 }

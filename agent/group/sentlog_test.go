@@ -4,17 +4,18 @@ import "testing"
 
 // TestSentLog: what is kept is of the latest operations, however many others are between them.
 func TestSentLog(t *testing.T) {
-	l := sentLog{of: make(map[uint64]bool)}
+	var l sentLog
 	for i := range uint64(logged) {
 		l.add(message{Seq: i * 1000})
 		l.add(message{Seq: i * 1000})
 	}
-	if len(l.sent) != 2*logged || l.sent[0].Seq != 0 {
-		t.Fatalf("%d messages are kept, from operation %d", len(l.sent), l.sent[0].Seq)
+	if all := l.all(); len(all) != 2*logged || all[0].Seq != 0 {
+		t.Fatalf("%d messages are kept, from operation %d", len(all), all[0].Seq)
 	}
 	l.add(message{Seq: logged * 1000})
-	if len(l.sent) != 2*logged-1 || l.sent[0].Seq != 1000 {
-		t.Errorf("%d messages are kept, from operation %d", len(l.sent), l.sent[0].Seq)
+	all := l.all()
+	if len(all) != 2*logged-1 || all[0].Seq != 1000 || all[len(all)-1].Seq != logged*1000 {
+		t.Errorf("%d messages are kept, from operation %d", len(all), all[0].Seq)
 	}
 	if len(l.of) != logged {
 		t.Errorf("%d operations are kept", len(l.of))

@@ -134,7 +134,7 @@ func (s *session) Send(said ...message) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.able && s.ctx.Err() == nil {
+	if s.moves() && s.ctx.Err() == nil {
 		return nil // Recv finds out what has become of the stream
 	}
 	return err

@@ -2,9 +2,11 @@ package group
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -24,6 +26,22 @@ func (f *fabric) sever(from, to string) {
 	for _, s := range f.open[from] {
 		if s.to == to && !s.severed.Swap(true) {
 			time.AfterFunc(cmp.Or(f.dead, 6*time.Second), s.abort)
+		}
+	}
+}
+
+// cutOff ends the streams that are open between two hosts, which both notice.
+func (f *fabric) cutOff(a, b string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range slices.Concat(f.open[a], f.open[b]) {
+		if s.to == a || s.to == b {
+			s.cut.Store(true)
+		}
+	}
+	for _, s := range f.open[a] {
+		if s.to == b {
+			s.abort()
 		}
 	}
 }
@@ -54,12 +72,15 @@ func TestSessionMoves(t *testing.T) {
 			go func() {
 				time.Sleep(3*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond)
 				for range 3 {
-					way := rng.IntN(3)
-					if way != 1 {
+					way := rng.IntN(4)
+					if way == 0 || way == 2 {
 						f.sever("a", "b")
 					}
-					if way != 2 {
+					if way == 0 || way == 1 {
 						f.sever("b", "a")
+					}
+					if way == 3 {
+						f.cutOff("a", "b")
 					}
 					time.Sleep(8*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond)
 				}
@@ -73,6 +94,68 @@ func TestSessionMoves(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCutAtOnce: the streams of a group end when it has just begun, where the members have heard nothing of their coordinator yet.
+func TestCutAtOnce(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b", "c")
+			defer stop()
+			rng := rand.New(rand.NewPCG(seed, 18))
+			f.tree = func(hosts []string) Tree {
+				return Tree{Limit: 1 << 10, Leaders: []int{0, 0, 0}, Rounds: 1 << 10 * int64(seed%2)}
+			}
+			cut := make(chan struct{})
+			go func() {
+				defer close(cut)
+				time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+				f.cutOff("a", "b")
+			}()
+			for rank, err := range f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
+				for i := range 40 {
+					time.Sleep(time.Millisecond)
+					res, err := r.Allgather(t.Context(), Bytes{byte(i), byte(rank)}, Wish{})
+					if err != nil {
+						return err
+					}
+					if b := byte(i); !bytes.Equal(res.Data, []byte{b, 0, b, 1, b, 2}) {
+						t.Errorf("seed %d: rank %d, operation %d: %v", seed, rank, i, res.Data)
+					}
+					res.Release()
+				}
+				return nil
+			}) {
+				if err != nil {
+					t.Errorf("seed %d: rank %d: %v", seed, rank, err)
+				}
+			}
+			<-cut
+		})
+	}
+}
+
+// A brokenStream takes nothing.
+type brokenStream struct{ drip }
+
+func (*brokenStream) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (*brokenStream) Abort()                    {}
+
+// TestSaysOnBrokenStream: what a member says before it has heard anything is kept when its stream has broken, as it begins again on another one.
+func TestSaysOnBrokenStream(t *testing.T) {
+	s := newSession(ID{}, newStreamConn(new(brokenStream)))
+	if err := s.Send(message{Kind: kindReady}); err == nil {
+		t.Error("who cannot begin again keeps its words")
+	}
+	s = newSession(ID{}, newStreamConn(new(brokenStream)))
+	s.again = func(context.Context, time.Time, func() bool) (Stream, error) { return nil, errors.New("none") }
+	if err := s.Send(message{Kind: kindAttach}); err != nil || len(s.kept) != 1 {
+		t.Errorf("%d words are kept: %v", len(s.kept), err)
+	}
+	s.Abort()
+	if err := s.Send(message{Kind: kindReady}); err == nil {
+		t.Error("a session that has ended keeps its words")
 	}
 }
 

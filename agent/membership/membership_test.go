@@ -432,7 +432,7 @@ func TestPeersOnDisk(t *testing.T) {
 func TestMetaRoundTrip(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := mrand.New(mrand.NewPCG(seed, 0))
-		want := Meta{Site: strings.Repeat("s", rng.IntN(maxSite+1)), HoldsCA: rng.IntN(2) == 0, TCP: rng.IntN(2) == 0}
+		want := Meta{Site: strings.Repeat("s", rng.IntN(maxSite+1)), HoldsCA: rng.IntN(2) == 0, TCP: rng.IntN(2) == 0, Words: rng.IntN(2) == 0}
 		if rng.IntN(4) > 0 {
 			want.Started = time.Unix(1+rng.Int64N(1<<40), 0).UTC()
 		}

@@ -20,6 +20,8 @@ type Meta struct {
 	Switches uint64
 	// TCP says that the host takes TCP lanes at the number of its UDP port.
 	TCP bool
+	// Words says that it takes the words of groups there as well.
+	Words bool
 }
 
 // The encoding: version 1, a byte of flags, the start as a uvarint of Unix seconds
@@ -32,6 +34,7 @@ const (
 	flagHoldsCA  = 1 << 0
 	flagSwitches = 1 << 1
 	flagTCP      = 1 << 2
+	flagWords    = 1 << 3
 
 	maxSite = 63
 )
@@ -48,6 +51,9 @@ func (m Meta) appendTo(b []byte) []byte {
 	}
 	if m.TCP {
 		flags |= flagTCP
+	}
+	if m.Words {
+		flags |= flagWords
 	}
 	var started uint64
 	if s := m.Started.Unix(); !m.Started.IsZero() && s > 0 {
@@ -76,7 +82,7 @@ func parseMeta(b []byte) (Meta, error) {
 		return Meta{}, fmt.Errorf("node metadata of version %d, this release reads %d", b[0], metaVersion)
 	}
 	flags := b[1]
-	m := Meta{HoldsCA: flags&flagHoldsCA != 0, TCP: flags&flagTCP != 0}
+	m := Meta{HoldsCA: flags&flagHoldsCA != 0, TCP: flags&flagTCP != 0, Words: flags&flagWords != 0}
 	started, n := binary.Uvarint(b[2:])
 	if n <= 0 || started > 1<<40 { // the year 36812
 		return Meta{}, errors.New("node metadata: start time out of range")

@@ -216,8 +216,8 @@ func TestTCPEnds(t *testing.T) {
 		}, true},
 		{"abort", func(t *testing.T, here, there *lane.TCPStream) {
 			time.AfterFunc(time.Second, here.Abort)
-			if _, err := there.Read(make([]byte, 1)); err == nil || err == io.EOF {
-				t.Errorf("read %v, want an error", err)
+			if _, err := there.Read(make([]byte, 1)); err == nil || err == io.EOF || !lane.Broken(err) {
+				t.Errorf("read %v, want a broken connection", err)
 			}
 			if _, err := here.Write([]byte("x")); err == nil {
 				t.Error("write after Abort")
@@ -235,6 +235,63 @@ func TestTCPEnds(t *testing.T) {
 			time.AfterFunc(time.Second, here.Abort)
 			if _, err := here.Read(make([]byte, 1)); err == nil || err == io.EOF {
 				t.Errorf("read %v", err)
+			}
+			there.Abort()
+		}, false},
+		{"given up", func(t *testing.T, here, there *lane.TCPStream) {
+			time.AfterFunc(time.Second, func() { here.GiveUp(false) })
+			_, err := here.Read(make([]byte, 1))
+			if err == nil || err == io.EOF || lane.Broken(err) || lane.Moved(err) {
+				t.Errorf("read here: %v", err)
+			}
+			if _, err = there.Read(make([]byte, 1)); err == nil || err == io.EOF || lane.Broken(err) || lane.Moved(err) {
+				t.Errorf("read of what was given up: %v", err)
+			}
+			if _, err := here.Write([]byte("x")); err == nil {
+				t.Error("write after GiveUp")
+			}
+			here.Abort()
+			there.Abort()
+		}, true},
+		{"moved", func(t *testing.T, here, there *lane.TCPStream) {
+			here.Write([]byte("said"))
+			here.GiveUp(true)
+			b := make([]byte, 4)
+			if _, err := io.ReadFull(there, b); err != nil || string(b) != "said" {
+				t.Errorf("got %q, %v", b, err)
+			}
+			if _, err := there.Read(b); !lane.Moved(err) || lane.Broken(err) {
+				t.Errorf("read %v, want that it has moved", err)
+			}
+			there.GiveUp(false)
+		}, true},
+		{"given up by the end that was called", func(t *testing.T, here, there *lane.TCPStream) {
+			there.GiveUp(false)
+			if _, err := here.Read(make([]byte, 1)); err == nil || err == io.EOF || lane.Broken(err) {
+				t.Errorf("read %v", err)
+			}
+			here.GiveUp(false)
+		}, true},
+		{"given up after Close", func(t *testing.T, here, there *lane.TCPStream) {
+			here.Close()
+			here.GiveUp(true)
+			if _, err := there.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("read %v", err)
+			}
+			there.Close()
+			there.CloseRead()
+		}, true},
+		{"given up while a write blocks", func(t *testing.T, here, there *lane.TCPStream) {
+			time.AfterFunc(time.Second, func() { here.GiveUp(false) })
+			if _, err := here.Write(make([]byte, 10*memBuffer)); err == nil {
+				t.Error("nobody has read it")
+			}
+			there.Abort()
+		}, false},
+		{"given up while the peer sends much", func(t *testing.T, here, there *lane.TCPStream) {
+			time.AfterFunc(time.Second, func() { here.GiveUp(false) })
+			if _, err := there.Write(make([]byte, 1<<20)); err == nil {
+				t.Error("nobody has read it")
 			}
 			there.Abort()
 		}, false},

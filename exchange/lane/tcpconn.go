@@ -25,6 +25,7 @@ import (
 const (
 	markEnd   = 0                    // the stream is complete
 	markReset = 1<<32 - 1            // the writer has given up
+	markMoved = 1<<32 - 2            // and says all that it has said once more on another stream; only on streams whose kind has that
 	maxUnit   = 1<<31 - 1            // bytes
 	unitHead  = 4                    // bytes of a length or a mark
 	maxRecord = 16 << 10             // bytes that crypto/tls puts into a record
@@ -40,6 +41,7 @@ const (
 
 var (
 	errReset   = errors.New("the peer has given the stream up")
+	errMoved   = errors.New("the peer goes on over another stream")
 	errAborted = errors.New("stream was given up")
 	errUnit    = errors.New("malformed unit on a TCP lane")
 )
@@ -107,7 +109,10 @@ func (c *tcpConn) handshake(ctx context.Context) error {
 	return nil
 }
 
-// read reads bytes of the open stream. It returns io.EOF or errReset for a mark, and what
+// isMark reports whether err stands for a mark, after which the connection goes on.
+func isMark(err error) bool { return err == io.EOF || err == errReset || err == errMoved }
+
+// read reads bytes of the open stream. It returns io.EOF, errReset or errMoved for a mark, and what
 // comes of a deadline may be tried again.
 func (c *tcpConn) read(p []byte) (int, error) {
 	if err := c.next; err != nil {
@@ -155,6 +160,8 @@ func (c *tcpConn) readHead() error {
 		return io.EOF
 	case v == markReset:
 		return errReset
+	case v == markMoved:
+		return errMoved
 	case v > maxUnit:
 		return fmt.Errorf("%w: %d bytes", errUnit, v)
 	default:
@@ -236,7 +243,10 @@ func (c *tcpConn) finish(s *TCPStream) bool {
 	s.mu.Lock()
 	s.writeOver = true // deadlines of the stream are no more the connection's
 	mark := uint32(markEnd)
-	if s.aborted {
+	switch {
+	case s.moved:
+		mark = markMoved
+	case s.aborted:
 		mark = markReset
 	}
 	c.raw.SetWriteDeadline(time.Now().Add(finishTime))
@@ -272,7 +282,7 @@ func (c *tcpConn) drain() bool {
 	for n := 0; n < maxLeftover; {
 		k, err := c.read(buf)
 		if n += k; err != nil {
-			return err == io.EOF || err == errReset
+			return isMark(err)
 		}
 	}
 	return false

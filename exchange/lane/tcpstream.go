@@ -2,7 +2,6 @@ package lane
 
 import (
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -32,9 +31,9 @@ type TCPStream struct {
 
 	mu                      sync.Mutex // guards the fields below
 	writeClosed, readClosed bool       // wrote and read are closed
-	aborted                 bool
-	atEnd                   bool // ended, for those who do not hold rmu
-	writeOver, readOver     bool // the connection goes on without the stream
+	aborted, moved          bool       // moved is GiveUp's
+	atEnd                   bool       // ended, for those who do not hold rmu
+	writeOver, readOver     bool       // the connection goes on without the stream
 }
 
 func (c *tcpConn) stream() *TCPStream {
@@ -64,7 +63,7 @@ func (s *TCPStream) Read(p []byte) (int, error) {
 		return n, err
 	}
 	s.final = err
-	if s.ended = err == io.EOF || err == errReset; !s.ended {
+	if s.ended = isMark(err); !s.ended {
 		s.c.close()
 		return n, err
 	}
@@ -116,6 +115,9 @@ func (s *TCPStream) writeLast(p []byte) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	err := s.writable(len(p))
+	if err == nil && s.marked {
+		err = net.ErrClosed
+	}
 	if err == nil && len(p) > 0 {
 		err = s.c.write(p, nil, true)
 	}
@@ -126,14 +128,14 @@ func (s *TCPStream) writeLast(p []byte) error {
 	return err
 }
 
-// writable says why n bytes cannot be written. It needs s.wmu.
+// writable says why n bytes cannot be written.
 func (s *TCPStream) writable(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.aborted:
 		return errAborted
-	case s.writeClosed, s.marked:
+	case s.writeClosed:
 		return net.ErrClosed
 	case n > maxUnit:
 		return errors.New("write of 2 GiB or more to a TCP lane: want it in pieces")
@@ -143,10 +145,16 @@ func (s *TCPStream) writable(n int) error {
 
 func (s *TCPStream) write(head, body []byte, follows bool) (int, error) {
 	n := len(head) + len(body)
+	if err := s.writable(n); err != nil {
+		return 0, err // without wmu, which is held until the peer has ended the stream as well
+	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if err := s.writable(n); err != nil || n == 0 {
 		return 0, err
+	}
+	if s.marked {
+		return 0, net.ErrClosed
 	}
 	if err := s.c.write(head, body, follows); err != nil {
 		return 0, err
@@ -177,6 +185,11 @@ func (s *TCPStream) closeWrite() {
 func (s *TCPStream) CloseRead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endRead()
+}
+
+// endRead needs s.mu.
+func (s *TCPStream) endRead() {
 	s.closeRead()
 	if !s.readOver {
 		s.c.raw.SetReadDeadline(time.Unix(1, 0)) // long past
@@ -205,6 +218,29 @@ func (s *TCPStream) Abort() {
 	s.closeWrite()
 	s.closeRead()
 }
+
+// GiveUp is Abort of which the peer is told, as a [Stream]'s CancelWrite tells it: its reads fail with an error that [Broken] does not report, and the
+// connection may live on. moved says that all comes once more on another stream; then [Moved] reports that error. A Write that blocks goes on until the
+// connection is given up as well, in a moment.
+func (s *TCPStream) GiveUp(moved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aborted || s.writeClosed && s.readClosed {
+		return
+	}
+	s.aborted = !s.writeClosed
+	s.moved = s.aborted && moved
+	s.endRead()
+	s.closeWrite()
+}
+
+// Broken reports whether err is how a [TCPStream]'s reads fail when its connection has ended and the peer has not said why: it may live.
+func Broken(err error) bool {
+	return err != nil && !isMark(err) && !timedOut(err) && err != errAborted && err != net.ErrClosed
+}
+
+// Moved reports whether err says that a peer goes on over another stream, see [TCPStream.GiveUp].
+func Moved(err error) bool { return err == errMoved }
 
 // SetReadDeadline bounds the reads; one that has passed makes a blocked one fail. After that
 // they may go on.
