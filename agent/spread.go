@@ -46,7 +46,7 @@ const (
 	// those that come last are where all of them wait: 4 KiB from each of eight hosts took 5.3 ms so, and 3.5 by a plan.
 	straightBytes = 1100
 	// maxStraight is how many hosts such a group has at most: each sends to each other.
-	maxStraight = 16
+	maxStraight = 32
 )
 
 // straightLimit returns [group.Tree.Straight]: for few hosts of one site that are not known to hang at several switches, whose cables everything would cross at

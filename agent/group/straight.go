@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gridagent/gridagent/exchange/plan"
 )
@@ -13,6 +14,12 @@ import (
 //
 // How an item travels is said in it: its own host decides by its size, and a leader passes on what is not straight.
 
+// messageTime is about the CPU time that it takes a host to send a message and to get one, and messageBytes what headers and acknowledgements of it take on the wire.
+const (
+	messageTime  = 60 * time.Microsecond
+	messageBytes = 250
+)
+
 // goesStraight reports whether what a rank contributes goes so, if it travels with the call.
 func (m *member) goesStraight(ready *message) bool {
 	return m.straightShare(ready.Collective) > 0 && ready.Size+int64(len(ready.Rows)) > m.passedShare(ready.Collective)
@@ -21,10 +28,16 @@ func (m *member) goesStraight(ready *message) bool {
 // passedShare is how many bytes of a rank travel by way of others: by the tree, or in rounds. In an alltoall all hosts get what is for one, so what can go
 // straight does sooner.
 func (m *member) passedShare(c plan.Collective) int64 {
-	if m.inRounds() && (c != plan.Alltoall || m.tree.Straight == 0) {
-		return m.tree.Rounds / int64(len(m.roster))
+	limit := m.tree.Limit
+	switch {
+	case !m.inRounds():
+	case c == plan.Alltoall && m.tree.Straight > 0:
+		spared := float64(len(m.hosts) - 1 - m.rounds()) // messages
+		limit = max(limit, min(m.tree.Rounds, int64(spared*(messageBytes+m.tree.Rate*messageTime.Seconds()))))
+	default:
+		limit = m.tree.Rounds
 	}
-	return m.tree.Limit / int64(len(m.roster))
+	return limit / int64(len(m.roster))
 }
 
 // straightShare is how many bytes of a rank can go straight: so many that no host gets more than the tree says.
