@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// siteHosts is a map of n hosts of each of the sites, all ways alike.
+func siteHosts(n int, rate netmap.BytesPerSec, sites ...string) *netmap.Snapshot {
+	var hosts []netmap.Host
+	for _, s := range sites {
+		for i := range n {
+			hosts = append(hosts, netmap.Host{Name: fmt.Sprintf("%s%d", s, i), Site: s})
+		}
+	}
+	est := make([]netmap.Estimate, len(hosts)*len(hosts))
+	for i := range est {
+		est[i] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 50 * time.Microsecond, Bandwidth: rate}
+	}
+	return netmap.NewSnapshot(3, hosts, est)
+}
+
+// TestSmallInsideASite: how much goes straight, and how much in rounds.
+func TestSmallInsideASite(t *testing.T) {
+	a := shapedAgent(t, twoSwitches) // of site A
+	for _, tt := range []struct {
+		name             string
+		snap             *netmap.Snapshot
+		straight, rounds int64
+	}{
+		{"few hosts", siteHosts(8, 1e6, "B"), 8 * straightBytes, 4000},
+		{"as many as can be", siteHosts(maxStraight, 1e6, "B"), maxStraight * straightBytes, 16000},
+		{"too many", siteHosts(maxStraight+1, 1e6, "B"), 0, 16500},
+		{"fast ports", siteHosts(8, 1e9, "B"), 8 * straightBytes, maxRounds},
+		{"slow ports", siteHosts(8, 1e3, "B"), 8 * straightBytes, 1500},
+		{"several switches", siteHosts(8, 1e9, "A"), 0, 1500},
+		{"several sites", siteHosts(4, 1e9, "B", "C"), 0, 0},
+	} {
+		ls := leaders(tt.snap)
+		if got := a.straightLimit(tt.snap, ls); got != tt.straight {
+			t.Errorf("%s: %d bytes go straight, want %d", tt.name, got, tt.straight)
+		}
+		tree := group.Tree{Leaders: ls, Limit: 1500, Rate: fastest(tt.snap)}
+		if got := a.roundsLimit(tt.snap, tree); got != tt.rounds {
+			t.Errorf("%s: %d bytes go in rounds, want %d", tt.name, got, tt.rounds)
+		}
+	}
+}
