@@ -93,7 +93,7 @@ type registration struct {
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
 	// straight and rounds say that the host knows contributions that go so.
-	straight, rounds bool
+	straight, rounds, across bool
 	out              chan message // waiting (dropped when full), then one formed or refused
 }
 
@@ -128,7 +128,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
 	reg := &registration{
-		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, out: make(chan message, 4),
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, out: make(chan message, 4),
 	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
@@ -136,10 +136,10 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		d.changed(f)
 		return reg, nil
 	}
-	hosts, straight, rounds := make([]string, f.ranks), true, true
+	hosts, straight, rounds, across := make([]string, f.ranks), true, true, true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
-		straight, rounds = straight && reg.straight, rounds && reg.rounds
+		straight, rounds, across = straight && reg.straight, rounds && reg.rounds, across && reg.across
 	}
 	var id ID
 	rand.Read(id[:])
@@ -151,6 +151,9 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		}
 		if formed.Tree != nil && !rounds {
 			formed.Tree.Rounds = 0
+		}
+		if formed.Tree != nil && !(straight && across) {
+			formed.Tree.Across = 0
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

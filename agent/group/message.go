@@ -55,6 +55,7 @@ type message struct {
 	Tree       *Tree           `json:"tree,omitempty"`
 	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
 	Rounds     bool            `json:"rounds,omitempty"`   // register: and those that go in rounds
+	Across     bool            `json:"across,omitempty"`   // register: and those of alltoalls that are larger
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -86,7 +87,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure
@@ -213,7 +214,7 @@ func (p patient) Read(b []byte) (int, error) {
 			poll = end
 		}
 		if err := c.s.SetReadDeadline(poll); err != nil {
-			return 0, err
+			return c.s.Read(b) // it has ended, and says why
 		}
 		n, err := c.s.Read(b)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {

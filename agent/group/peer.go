@@ -93,6 +93,7 @@ func (m *member) feed(p *peer) {
 			return
 		}
 		if msg.Kind == kindItems {
+			log.forget(m.overEverywhere())
 			log.add(msg)
 		}
 		if err = c.Send(msg); err == nil {

@@ -12,7 +12,19 @@ const logged = 4 * MaxUnderWay
 
 // A sentLog is what a stream to another member has taken and may lose, of the latest operations. Those that are planned between them do not count: any
 // number may be.
-type sentLog struct{ of map[uint64][]message } // by operation
+type sentLog struct {
+	of   map[uint64][]message // by operation
+	over uint64               // operations before it are over everywhere
+}
+
+// forget drops what is of operations before over.
+func (l *sentLog) forget(over uint64) {
+	if over <= l.over {
+		return
+	}
+	l.over = over
+	maps.DeleteFunc(l.of, func(seq uint64, _ []message) bool { return seq < over })
+}
 
 func (l *sentLog) add(msg message) {
 	if l.of == nil {

@@ -20,4 +20,13 @@ func TestSentLog(t *testing.T) {
 	if len(l.of) != logged {
 		t.Errorf("%d operations are kept", len(l.of))
 	}
+	l.forget(61_000)
+	if all := l.all(); len(all) != 7 || all[0].Seq != 61_000 {
+		t.Errorf("%d messages are kept, from operation %d, of those from 61000 to 64000", len(all), all[0].Seq)
+	}
+	l.forget(1)
+	l.forget(1e6)
+	if all := l.all(); len(all) != 0 {
+		t.Errorf("%d messages are kept of operations that are over", len(all))
+	}
 }

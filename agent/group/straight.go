@@ -31,7 +31,7 @@ func (m *member) passedShare(c plan.Collective) int64 {
 	limit := m.tree.Limit
 	switch {
 	case !m.inRounds():
-	case c == plan.Alltoall && m.tree.Straight > 0:
+	case c == plan.Alltoall && m.straightShare(c) > 0:
 		spared := float64(len(m.hosts) - 1 - m.rounds()) // messages
 		limit = max(limit, min(m.tree.Rounds, int64(spared*(messageBytes+m.tree.Rate*messageTime.Seconds()))))
 	default:
@@ -46,7 +46,7 @@ func (m *member) straightShare(c plan.Collective) int64 {
 	case plan.Allgather:
 		return m.tree.Straight / int64(len(m.roster))
 	case plan.Alltoall:
-		return m.tree.Straight
+		return max(m.tree.Straight, m.tree.Across)
 	}
 	return 0
 }

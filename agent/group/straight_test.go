@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -156,5 +157,131 @@ func TestPassedShare(t *testing.T) {
 		if got := m.passedShare(tt.c); got != tt.want {
 			t.Errorf("%s: %d bytes, want %d", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestAcross: an alltoall may be larger than an allgather to go straight, if all hosts know it.
+func TestAcross(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b", "c", "d")
+		defer stop()
+		f.tree = func([]string) Tree {
+			return Tree{Leaders: []int{0, 0, 0, 0}, Limit: 4 * 20, Straight: 400, Across: 4000}
+		}
+		errs := f.each("job", []string{"a", "b", "c", "d"}, func(r *Rank, rank int) error {
+			for _, c := range []struct {
+				collective plan.Collective
+				size       int
+				eager      bool
+			}{
+				{plan.Allgather, 100, true}, {plan.Allgather, 101, false},
+				{plan.Alltoall, 4 * 101, true}, {plan.Alltoall, 4 * 900, true}, {plan.Alltoall, 4 * 1001, false},
+			} {
+				in := bytes.Repeat([]byte{byte(rank)}, c.size)
+				res, err := r.Do(context.Background(), Call{Collective: c.collective, In: Bytes(in)})
+				if err != nil {
+					return err
+				}
+				if got := res.Report.Algorithm == "eager"; got != c.eager {
+					return fmt.Errorf("%s of %d by %s", c.collective, c.size, res.Report.Algorithm)
+				}
+				res.Release()
+			}
+			return nil
+		})
+		for i, err := range errs {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+	for _, all := range []bool{true, false} {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: 3} }}
+		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true, Across: true}); bad != nil {
+			t.Fatal(bad)
+		}
+		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: true, Across: all})
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		if formed := <-reg.out; (formed.Tree.Across == 3) != all || formed.Tree.Straight != 2 {
+			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
+		}
+	}
+}
+
+// TestAcrossLost: alltoalls that go straight, up to sixteen of a rank under way, while streams between hosts lose what they take and then end: it comes again from
+// what is kept, which is no more than can be missing.
+func TestAcrossLost(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			f, stop := newFabric(t, "a", "b", "c")
+			defer stop()
+			rng := rand.New(rand.NewPCG(seed, 19))
+			f.tree = func([]string) Tree { return Tree{Leaders: []int{0, 0, 0}, Limit: 30, Straight: 90, Across: 3000} }
+			f.dead = 50 * time.Millisecond
+			const ops = 200
+			cuts := make(chan struct{})
+			go func() {
+				defer close(cuts)
+				for range 4 {
+					time.Sleep(time.Duration(10+rng.IntN(40)) * time.Millisecond)
+					for _, way := range [][2]string{{"b", "c"}, {"c", "b"}} {
+						if rng.IntN(2) == 0 {
+							f.sever(way[0], way[1])
+						}
+					}
+				}
+			}()
+			errs := f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
+				rng := rand.New(rand.NewPCG(seed, uint64(rank)))
+				var under []*Operation
+				done := 0
+				finish := func() error {
+					res, err := under[0].Wait(context.Background())
+					if err != nil {
+						return fmt.Errorf("operation %d: %w", done, err)
+					}
+					for s := range 3 {
+						if want := bytes.Repeat([]byte{byte(done), byte(s), byte(rank)}, 50); !bytes.Equal(res.Data[s*150:(s+1)*150], want) {
+							return fmt.Errorf("operation %d: %v from rank %d", done, res.Data[s*150:s*150+3], s)
+						}
+					}
+					res.Release()
+					under[0].Drop()
+					under, done = under[1:], done+1
+					return nil
+				}
+				for i := range ops {
+					var in []byte
+					for d := range 3 {
+						in = append(in, bytes.Repeat([]byte{byte(i), byte(rank), byte(d)}, 50)...)
+					}
+					o, err := r.Start(Call{Collective: plan.Alltoall, In: Bytes(in)})
+					if err != nil {
+						return err
+					}
+					under = append(under, o)
+					for most := 1 + rng.IntN(MaxUnderWay); len(under) >= most; {
+						if err := finish(); err != nil {
+							return err
+						}
+					}
+					time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+				}
+				for len(under) > 0 {
+					if err := finish(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			<-cuts
+			for i, err := range errs {
+				if err != nil {
+					t.Errorf("seed %d: rank %d: %v", seed, i, err)
+				}
+			}
+		})
 	}
 }

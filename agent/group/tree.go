@@ -31,6 +31,8 @@ type Tree struct {
 	// Straight bounds, for a group inside one site, what a host gets of an operation whose contributions go straight from each host to
 	// each other one, in bytes. 0: none does.
 	Straight int64 `json:"straight,omitempty"`
+	// Across is Straight for alltoalls, where that is more. 0: Straight is.
+	Across int64 `json:"across,omitempty"`
 	// Rounds bounds, for a group inside one site, what all ranks contribute together to an operation whose contributions go in rounds and not by
 	// way of the leader (rounds.go), in bytes. 0: none does.
 	Rounds int64 `json:"rounds,omitempty"`
@@ -45,6 +47,9 @@ type Tree struct {
 // maxEager bounds Tree.Limit, Tree.Straight and Tree.Rounds: what is kept of operations under way is a multiple of them.
 const maxEager = 64 << 10
 
+// maxAcross bounds Tree.Across likewise. A host that sends so much keeps it of its last [MaxUnderWay] operations and those that are not over.
+const maxAcross = 256 << 10
+
 func (t *Tree) check(hosts int) error {
 	if len(t.Leaders) != hosts || t.Limit < 0 || t.Limit > maxEager || t.Bound < 0 {
 		return fmt.Errorf("tree with %d leaders for %d hosts, a limit of %d bytes and a bound of %v", len(t.Leaders), hosts, t.Limit, t.Bound)
@@ -52,11 +57,14 @@ func (t *Tree) check(hosts int) error {
 	if t.Straight < 0 || t.Straight > maxEager || t.Rounds < 0 || t.Rounds > maxEager || !(t.Rate >= 0) {
 		return fmt.Errorf("tree with %d bytes that go straight and %d in rounds, at %g bytes a second", t.Straight, t.Rounds, t.Rate)
 	}
+	if t.Across != 0 && (t.Across < t.Straight || t.Across > maxAcross) {
+		return fmt.Errorf("tree with %d bytes of an alltoall that go straight", t.Across)
+	}
 	for h, l := range t.Leaders {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {
 			return fmt.Errorf("tree in which host %d is led by %d", h, l)
 		}
-		if t.Straight+t.Rounds > 0 && l != t.Leaders[0] {
+		if t.Straight+t.Rounds+t.Across > 0 && l != t.Leaders[0] {
 			return fmt.Errorf("tree of several sites with %d bytes that go straight, or in rounds", t.Straight+t.Rounds)
 		}
 	}
@@ -78,7 +86,7 @@ func (g *Groups) treeOf(roster []string) *Tree {
 	}
 	hosts := uniqueHosts(roster)
 	t := g.cfg.Tree(hosts)
-	t.Limit, t.Straight, t.Rounds = min(t.Limit, maxEager), min(t.Straight, maxEager), min(t.Rounds, maxEager)
+	t.Limit, t.Straight, t.Rounds, t.Across = min(t.Limit, maxEager), min(t.Straight, maxEager), min(t.Rounds, maxEager), min(t.Across, maxAcross)
 	if err := t.check(len(hosts)); err != nil {
 		g.log.Warn("small operations are planned like large ones", "err", err)
 		return nil
