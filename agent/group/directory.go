@@ -94,7 +94,7 @@ type registration struct {
 	until time.Time     // when limit ends
 	// straight and rounds say that the host knows contributions that go so.
 	straight, rounds, across bool
-	out              chan message // waiting (dropped when full), then one formed or refused
+	out                      chan message // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
