@@ -150,7 +150,7 @@ var errSilent = fmt.Errorf("nothing was heard from it for %v", beatPatience)
 const MovedCode quic.StreamErrorCode = 2
 
 // ErrMoved is the same of a stream that is not QUIC's: its Read fails with it when its opener has moved, and where it is not known why it has ended.
-var ErrMoved = errors.New("it may go on over another stream")
+var ErrMoved = errors.New("its connection has broken")
 
 // hasMoved reports whether err is the end of a stream whose words come on another one, or may.
 func hasMoved(err error) bool {
