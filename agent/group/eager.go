@@ -85,13 +85,14 @@ func (m *member) settleLocked(seq uint64) {
 	}
 	delete(m.behind, seq)
 	delete(m.eagers, seq)
-	m.begunByAll.Store(m.settled)
 }
 
 // overEverywhere returns the first operation that may not be over at all hosts: what is settled here all ranks have begun, and a rank that begins
 // one has at most [MaxUnderWay] under way, it included.
 func (m *member) overEverywhere() uint64 {
-	return max(m.begunByAll.Load(), MaxUnderWay) - MaxUnderWay
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.settled, MaxUnderWay) - MaxUnderWay
 }
 
 // contributeLocked enters the item of a rank of this host, and returns what remains to be done

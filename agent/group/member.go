@@ -43,12 +43,11 @@ type member struct {
 	failed *Failure
 
 	// Small operations.
-	feeding    bool              // run has begun: who adds a peer has to feed it
-	sealed     bool              // no peer is added any more
-	eagers     map[uint64]*eager // that some rank has begun, and are not over
-	settled    uint64            // operations before it are over, or planned, but for those in behind
-	begunByAll atomic.Uint64     // settled, for who does not hold mu
-	behind     map[uint64]bool   // few: each rank of this host has them under way
+	feeding bool              // run has begun: who adds a peer has to feed it
+	sealed  bool              // no peer is added any more
+	eagers  map[uint64]*eager // that some rank has begun, and are not over
+	settled uint64            // operations before it are over, or planned, but for those in behind
+	behind  map[uint64]bool   // few: each rank of this host has them under way
 
 	// How long calls may wait, see lazy.go.
 	pause time.Duration // of operations by plans of before

@@ -128,10 +128,6 @@ func TestStraightDisagreement(t *testing.T) {
 
 // TestPassedShare: which contributions go by way of others.
 func TestPassedShare(t *testing.T) {
-	hosts := func(n int) (m *member) {
-		m = &member{hosts: make([]string, n), roster: make([]string, n)}
-		return m
-	}
 	tree := func(straight, rounds int64, rate float64) *Tree {
 		return &Tree{Limit: 2 << 10, Straight: straight, Rounds: rounds, Rate: rate}
 	}
@@ -152,8 +148,7 @@ func TestPassedShare(t *testing.T) {
 		{"no more than goes in rounds", 8, tree(8<<10, 16<<10, 1e9), plan.Alltoall, 2 << 10},
 		{"where nothing is known of ports", 8, tree(8<<10, 32<<10, 0), plan.Alltoall, 256},
 	} {
-		m := hosts(tt.n)
-		m.tree = tt.tree
+		m := &member{hosts: make([]string, tt.n), roster: make([]string, tt.n), tree: tt.tree}
 		if got := m.passedShare(tt.c); got != tt.want {
 			t.Errorf("%s: %d bytes, want %d", tt.name, got, tt.want)
 		}

@@ -1,5 +1,5 @@
 // Package lane carries bytes between agents: one UDP socket, many QUIC connections,
-// one more socket for each further lane, and TLS over TCP for data where that is cheaper.
+// one more socket for each further lane, and TLS over TCP where that is cheaper.
 //
 // An [Endpoint] owns the socket of an agent. Over it run, told apart by the two
 // highest bits of a packet's first byte as quic-go's Transport does:
@@ -24,11 +24,12 @@
 // holds, queues or routes by flow takes it for a flow; who has no more use for such lanes
 // closes them ([Endpoint.CloseLanes]).
 //
-// TCP lanes ([Endpoint.OpenTCP], tcp.go) carry data streams and nothing else, with the same
+// TCP lanes ([Endpoint.OpenTCP], tcp.go) carry streams of data, and of groups to hosts that are near, with the same
 // certificates and checks, at the same port number. A connection has one stream at a time, so
 // there is no multiplexer and no window of ours: a unit's length or a mark stands before what
 // is a stream's (tcpconn.go). One whose stream has ended in order rests at the end that dialed it, for
-// the next; one whose stream was given up is closed, which frees whoever blocks on it.
+// the next; one whose stream was aborted is closed, which frees whoever blocks on it. Who gives a stream up and says so
+// ([TCPStream.GiveUp]) leaves the connection to the next.
 //
 // Two members that cannot reach each other have streams by way of a third one ([Endpoint.OpenVia], via.go), which splices two of
 // its own and can neither read nor change what passes: TLS runs inside, from end to end.
