@@ -1,5 +1,7 @@
 package exchange
 
+import "sync"
+
 // Over TCP each write is a system call, a TLS record and, where nothing waits to be sent, a packet, however few bytes it has: a chunk of 1 KiB, its
 // checksum and the answers to both were six. So what a lane has to say at one time goes out as one unit, and what a unit asks for is answered when
 // all of it was read. quic-go gathers by itself.
@@ -43,8 +45,21 @@ func (x *run) batchOf(l *outLane) *batch {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
 		}
 	}
-	b.buf = make([]byte, 0, coalesce+maxFrame) // grows where more is gathered
+	b.buf = *batchBuffers.Get().(*[]byte)
 	return b
+}
+
+// batchBuffers are the memory of batches: lanes come and go with every operation.
+var batchBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, coalesce+maxFrame) // grows where more is gathered
+	return &b
+}}
+
+// release ends b, which has written all.
+func (b *batch) release() {
+	buf := b.buf[:0]
+	b.buf = nil
+	batchBuffers.Put(&buf)
 }
 
 // fits reports whether a chunk of size bytes may be gathered with what is in b.

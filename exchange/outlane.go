@@ -173,7 +173,10 @@ var errAnswers = errors.New("answers have stopped")
 // write writes what is next until there is nothing more or the stream breaks.
 func (x *run) write(p *peer, l *outLane) (err error) {
 	b := x.batchOf(l)
-	defer func() { b.wrote(err) }() // what was gathered and not written
+	defer func() {
+		b.wrote(err) // what was gathered and not written
+		b.release()
+	}()
 	b.buf = header{id: x.part.ID, lane: l.n}.appendTo(b.buf)
 	if x.ask(l) {
 		b.buf = (&frame{kind: frameTell, number: l.step()}).appendTo(b.buf)

@@ -133,8 +133,7 @@ func (r *Rank) Alltoall(ctx context.Context, in Input, sizes []int64, w Wish) (*
 func (r *Rank) start(c Call, alone bool) (*Operation, error) {
 	ready, own, err := r.prepare(&c)
 	if err == nil && r.m.eligible(&ready) {
-		own.eager = make([]byte, ready.Size)
-		err = own.copyIn(r.rank, own.eager)
+		own.eager, err = own.bytes(r.rank, ready.Size)
 	}
 	var wrong *inputError
 	if errors.As(err, &wrong) {

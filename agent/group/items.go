@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // An item is what one rank contributes to a small operation.
@@ -37,15 +38,25 @@ func appendItem(b []byte, it *item) []byte {
 }
 
 func appendItems(b []byte, items []item) []byte {
+	b = slices.Grow(b, encodedSize(items))
 	for i := range items {
 		b = appendItem(b, &items[i])
 	}
 	return b
 }
 
+// encodedSize is how many bytes items take at most, encoded.
+func encodedSize(items []item) (n int) {
+	for i := range items {
+		n += 4*binary.MaxVarintLen32 + len(items[i].rows) + len(items[i].data)
+	}
+	return n
+}
+
 // appendRuns is appendItems for who knows runs: what ranks that follow one another contribute, if it is as much and nothing but data. A run is uvarints of
 // the first rank, runFlag, the number of ranks, and the length of each one's data, followed by the data of all.
 func appendRuns(b []byte, items []item) []byte {
+	b = slices.Grow(b, encodedSize(items))
 	plain := func(it *item) bool { return len(it.rows) == 0 && !it.even && !it.straight }
 	for len(items) > 0 {
 		n := 1

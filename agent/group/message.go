@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -187,6 +188,7 @@ type streamConn struct {
 	// the stream is given up. Nil: it is not.
 	quiet func(last time.Time) bool
 	last  time.Time // when something was heard last, by who reads
+	out   []byte    // memory for what is sent, by who sends
 }
 
 func newStreamConn(s Stream) *streamConn {
@@ -194,6 +196,9 @@ func newStreamConn(s Stream) *streamConn {
 	c.r = bufio.NewReader(patient{c})
 	return c
 }
+
+// mostKept is how much memory a conn keeps for what it sends next.
+const mostKept = 64 << 10
 
 // patient reads the stream of a conn. Its patience is for the next bytes, not for a whole
 // message: a plan of megabytes takes longer than that over a slow link, and no beat can
@@ -261,13 +266,16 @@ func (c *streamConn) packets() (n uint64) {
 }
 
 func (c *streamConn) Send(said ...message) error {
-	var all []byte
-	for _, m := range said {
-		frame, err := m.encode()
-		if err != nil {
+	all := c.out[:0]
+	for i := range said {
+		var err error
+		if all, err = said[i].appendTo(all); err != nil {
 			return err
 		}
-		all = append(all, frame...)
+	}
+	c.out = nil
+	if cap(all) <= mostKept {
+		c.out = all
 	}
 	return c.write(all)
 }
@@ -278,12 +286,16 @@ func (c *streamConn) write(frame []byte) error {
 }
 
 // encode returns m as it travels.
-func (m *message) encode() ([]byte, error) {
+func (m *message) encode() ([]byte, error) { return m.appendTo(nil) }
+
+// appendTo appends m to b as it travels.
+func (m *message) appendTo(b []byte) ([]byte, error) {
 	header, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", m.Kind, err)
+		return b, fmt.Errorf("encode %s: %w", m.Kind, err)
 	}
-	b := binary.AppendUvarint(nil, uint64(len(header)))
+	b = slices.Grow(b, len(header)+len(m.Part)+len(m.Rows)+3*binary.MaxVarintLen32)
+	b = binary.AppendUvarint(b, uint64(len(header)))
 	b = append(b, header...)
 	b = binary.AppendUvarint(b, uint64(len(m.Part)))
 	b = append(b, m.Part...)

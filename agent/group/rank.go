@@ -72,7 +72,7 @@ type Input interface {
 	CopyTo(dst []byte) error
 }
 
-// Bytes is an [Input] in memory.
+// Bytes is an [Input] in memory. It must not change until its operation is over: what is small goes from there.
 type Bytes []byte
 
 // Size implements [Input].

@@ -80,6 +80,15 @@ func (c *contribution) copyIn(rank int, dst []byte) error {
 	return nil
 }
 
+// bytes returns the input, of size bytes.
+func (c *contribution) bytes(rank int, size int64) ([]byte, error) {
+	if b, ok := c.in.(Bytes); ok && b != nil && int64(len(b)) == size {
+		return b, nil
+	}
+	b := make([]byte, size)
+	return b, c.copyIn(rank, b)
+}
+
 // prefix returns where blocks of the given sizes begin that stand one behind the other from
 // first on, and where the last one ends.
 func prefix(first int64, sizes []int64) ([]int64, error) {

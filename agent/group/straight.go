@@ -102,8 +102,12 @@ func (m *member) partsFor(h int, items []item) ([]item, error) {
 			if size > int64(len(rest)) {
 				return nil, fmt.Errorf("rank %d: %w", it.rank, errRow)
 			}
-			if m.at[d] == h {
-				out[i].data = append(out[i].data, rest[:size]...)
+			switch own := rest[:size:size]; {
+			case m.at[d] != h:
+			case out[i].data == nil: // most hosts have one rank, and nothing is copied
+				out[i].data = own
+			default:
+				out[i].data = append(out[i].data, own...)
 			}
 			rest = rest[size:]
 		}
