@@ -62,16 +62,16 @@ func (a *Agent) straightLimit(snap *netmap.Snapshot, leaders []int) int64 {
 }
 
 const (
-	// acrossTime is how long what a host sends another in such an alltoall may take a port, and acrossBytes how much it is at most: the larger it is, the longer ports wait for each other
-	// that get several at once, and a plan's order is what counts. With 24 hosts in a lab alltoalls of 4 KiB took 0.67 of the time that plans took with ports of 100 Mbit/s, of 8 KiB 0.91
-	// and of 16 KiB 1.02; with 1 Gbit/s 0.62, 0.66 and 0.71; with 5 Mbit/s 2 KiB took 1.03.
-	acrossTime  = 500 * time.Microsecond
+	// acrossTime is how long what a host gets in such an alltoall may take its port, and acrossBytes how much of it one host sends at most: the more it is, the longer ports wait for each
+	// other that get several at once, and a plan's order is what counts. With 24 hosts in a lab alltoalls of 4 KiB took 0.67 of the time that plans took with ports of 100 Mbit/s, of 8 KiB
+	// 0.91 to 1.05 and of 16 KiB 1.02; with 1 Gbit/s 0.62, 0.66 and 0.71; with 5 Mbit/s 2 KiB took 1.03. With 8 hosts of 100 Mbit/s 8 KiB took 0.90 and 16 KiB 0.85.
+	acrossTime  = 12 * time.Millisecond
 	acrossBytes = 17 << 10
 )
 
 // acrossLimit returns [group.Tree.Across], for n hosts of one site whose ports carry rate.
 func acrossLimit(n int, rate float64) int64 {
-	return int64(float64(n) * min(acrossBytes, rate*acrossTime.Seconds()))
+	return int64(min(float64(n)*acrossBytes, rate*acrossTime.Seconds()))
 }
 
 const (

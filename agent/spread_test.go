@@ -50,3 +50,24 @@ func TestSmallInsideASite(t *testing.T) {
 		}
 	}
 }
+
+// TestAlltoallsStraight: up to which size alltoalls go straight.
+func TestAlltoallsStraight(t *testing.T) {
+	const mbit = 1e6 / 8
+	for _, tt := range []struct {
+		n         int
+		rate      float64
+		goes, not int64 // bytes from each host to each
+	}{
+		{24, 5 * mbit, 300, 400},
+		{24, 100 * mbit, 6000, 8 << 10},
+		{8, 100 * mbit, 16 << 10, 32 << 10},
+		{24, 1000 * mbit, 16 << 10, 32 << 10},
+		{8, 5 * mbit, 900, 1 << 10},
+	} {
+		limit := acrossLimit(tt.n, tt.rate) / int64(tt.n)
+		if limit < tt.goes || limit >= tt.not {
+			t.Errorf("%d hosts at %g bytes a second: %d bytes of each go straight, want %d and not %d", tt.n, tt.rate, limit, tt.goes, tt.not)
+		}
+	}
+}
