@@ -27,6 +27,7 @@ type eager struct {
 	spoiled bool              // ranks disagree: the coordinator will say so
 	sent    map[string]int64  // payload, by host
 	got     map[string]int64
+	past    uint64 // the least message.Past of what has come, and of this host's when its ranks called
 }
 
 // eligible reports whether the call that ready tells of is small enough to travel at once.
@@ -72,7 +73,7 @@ func (m *member) eagerLocked(seq uint64) *eager {
 	}
 	e := m.eagers[seq]
 	if e == nil {
-		e = &eager{items: make(map[int]item), arrived: make(map[int]time.Time), sent: make(map[string]int64), got: make(map[string]int64)}
+		e = &eager{items: make(map[int]item), arrived: make(map[int]time.Time), sent: make(map[string]int64), got: make(map[string]int64), past: math.MaxUint64}
 		m.eagers[seq] = e
 	}
 	return e
@@ -87,12 +88,21 @@ func (m *member) settleLocked(seq uint64) {
 	delete(m.eagers, seq)
 }
 
-// overEverywhere returns the first operation that may not be over at all hosts: what is settled here all ranks have begun, and a rank that begins
-// one has at most [MaxUnderWay] under way, it included.
+// overHereLocked returns the first operation of which this host may still lack contributions.
+func (m *member) overHereLocked() uint64 {
+	first := m.settled
+	for seq := range m.behind {
+		first = min(first, seq)
+	}
+	return first
+}
+
+// overEverywhere returns the first operation that may not be over at all hosts. What is settled here all ranks have begun, and a rank that begins one has at most
+// [MaxUnderWay] under way, it included; and hosts have said how far they were when they began one that is over here.
 func (m *member) overEverywhere() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return max(m.settled, MaxUnderWay) - MaxUnderWay
+	return max(m.settled-min(m.settled, MaxUnderWay), m.past)
 }
 
 // contributeLocked enters the item of a rank of this host, and returns what remains to be done
@@ -104,6 +114,7 @@ func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish
 	}
 	e.begun = time.Now()
 	m.g.hurry.note(e.begun)
+	e.past = min(e.past, m.overHereLocked())
 	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data, m.goesStraight(ready)})
 	return m.spreadLocked(e, ready.Seq, []int{rank})
 }
@@ -156,6 +167,7 @@ func (m *member) items(from string, msg *message) error {
 		return nil // a second copy, which came by way of the coordinator
 	}
 	e.got[from] += payload(items)
+	e.past = min(e.past, msg.Past)
 	var fresh []int
 	for _, it := range items {
 		at := m.at[it.rank]
@@ -217,6 +229,7 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 	if len(e.items) < len(m.roster) || o == nil || o.running && o.early == nil || m.ctx.Err() != nil {
 		return func() {}
 	}
+	m.past = max(m.past, e.past)
 	if o.early != nil { // by the plan of a broadcast that was large
 		o.early.small = e
 		begun := m.sureLocked(o)
@@ -237,7 +250,7 @@ func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 	if len(hosts) == 0 {
 		return
 	}
-	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root}
+	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root, Past: e.past}
 	var items []item
 	for _, r := range ranks {
 		if it := e.items[r]; !it.straight {

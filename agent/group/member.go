@@ -46,6 +46,7 @@ type member struct {
 	feeding bool              // run has begun: who adds a peer has to feed it
 	sealed  bool              // no peer is added any more
 	eagers  map[uint64]*eager // that some rank has begun, and are not over
+	past    uint64            // operations before it are over at all hosts, or planned
 	settled uint64            // operations before it are over, or planned, but for those in behind
 	behind  map[uint64]bool   // few: each rank of this host has them under way
 

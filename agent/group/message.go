@@ -57,6 +57,7 @@ type message struct {
 	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
 	Rounds     bool            `json:"rounds,omitempty"`   // register: and those that go in rounds
 	Across     bool            `json:"across,omitempty"`   // register: and those of alltoalls that are larger
+	Past       uint64          `json:"past,omitempty"`     // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -114,7 +115,7 @@ const (
 	kindOver kind = "over"
 
 	kindPeer  kind = "peer"  // member → member, first: Group
-	kindItems kind = "items" // member → member: Seq, Collective, Root, Part; coordinator → member: and Host
+	kindItems kind = "items" // member → member: Seq, Collective, Root, Past, Part; coordinator → member: and Host
 	kindRelay kind = "relay" // member → coordinator: as items, and Host
 )
 

@@ -1,6 +1,11 @@
 package group
 
-import "testing"
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
 
 // TestSentLog: what is kept is of the latest operations, however many others are between them.
 func TestSentLog(t *testing.T) {
@@ -28,5 +33,43 @@ func TestSentLog(t *testing.T) {
 	l.forget(1e6)
 	if all := l.all(); len(all) != 0 {
 		t.Errorf("%d messages are kept of operations that are over", len(all))
+	}
+}
+
+// TestPast: hosts learn from contributions how far all of them are, so that of operations that wait for each other no more is kept than the last two.
+func TestPast(t *testing.T) {
+	for name, tree := range map[string]Tree{
+		"by the tree": {Leaders: []int{0, 0, 2, 2, 2}, Limit: 1000},
+		"in rounds":   {Leaders: make([]int, 5), Limit: 10, Rounds: 1000},
+		"straight":    {Leaders: make([]int, 5), Limit: 10, Straight: 1000},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hosts := []string{"a", "b", "c", "d", "e"}
+			f, stop := newFabric(t, hosts...)
+			defer stop()
+			f.tree = func([]string) Tree { return tree }
+			const ops = 40
+			errs := f.each("job", hosts, func(r *Rank, rank int) error {
+				for i := range ops {
+					res, err := r.Allgather(context.Background(), Bytes(fill(i, rank, 20)), Wish{})
+					if err != nil {
+						return err
+					}
+					if res.Report.Algorithm != "eager" {
+						return fmt.Errorf("operation %d by %s", i, res.Report.Algorithm)
+					}
+					res.Release()
+				}
+				if got := r.m.overEverywhere(); got != ops-1 {
+					return fmt.Errorf("the first operation that may not be over everywhere is %d after %d", got, ops)
+				}
+				return nil
+			})
+			for i, err := range errs {
+				if err != nil {
+					t.Errorf("%s: rank %d: %v", name, i, err)
+				}
+			}
+		})
 	}
 }

@@ -62,7 +62,7 @@ func (m *member) sendStraight(e *eager, seq uint64) {
 	if len(own) == 0 {
 		return
 	}
-	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root}
+	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root, Past: e.past}
 	same := e.terms.Collective == plan.Allgather
 	if same {
 		msg.Part = appendItems(nil, own)
