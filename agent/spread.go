@@ -76,11 +76,12 @@ func acrossLimit(n int, rate float64) int64 {
 
 const (
 	// maxRounds bounds [group.Tree.Rounds] where hosts hang at one switch, or nothing is known of several.
-	maxRounds = 64 << 10
+	maxRounds = 256 << 10
 	// roundsTime is what a host gives may take its port, at most: the last rounds have most of the bytes, and nobody passes on what he does not have whole. In a lab with 24 hosts on
 	// one switch of 5 Mbit/s an allgather of 256 bytes took 18 ms in rounds and 33 planned, of 1 KiB 72 and 52; with 8 hosts of 50 Mbit/s one of 4 KiB 7.3 and 7.8, of 8 KiB 13.5 and 12.6; of
-	// 1 Gbit/s one of 8 KiB 4.0 and 4.7.
-	roundsTime = 500 * time.Microsecond
+	// 1 Gbit/s one of 8 KiB 4.0 and 4.7. With 24 of 100 Mbit/s one of 4 KiB took 33 to 40 and 39 to 41, of 6 KiB 51 to 56 and 41 to 59; with 1 Gbit/s one of 4 KiB 18 and 28, of 8 KiB 23
+	// and 35, and beyond maxRounds one of 16 KiB 53 and 42 to 47.
+	roundsTime = 450 * time.Microsecond
 )
 
 // roundsLimit returns [group.Tree.Rounds]: where all are of one site. In the last rounds all hosts of a switch may send to those of another, over one cable: what

@@ -93,7 +93,7 @@ type registration struct {
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
 	// straight and rounds say that the host knows contributions that go so.
-	straight, rounds, across bool
+	straight, rounds, across, long bool
 	out                      chan message // waiting (dropped when full), then one formed or refused
 }
 
@@ -128,7 +128,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
 	reg := &registration{
-		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, out: make(chan message, 4),
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, long: m.Long, out: make(chan message, 4),
 	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
@@ -136,10 +136,10 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		d.changed(f)
 		return reg, nil
 	}
-	hosts, straight, rounds, across := make([]string, f.ranks), true, true, true
+	hosts, straight, rounds, across, long := make([]string, f.ranks), true, true, true, true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
-		straight, rounds, across = straight && reg.straight, rounds && reg.rounds, across && reg.across
+		straight, rounds, across, long = straight && reg.straight, rounds && reg.rounds, across && reg.across, long && reg.long
 	}
 	var id ID
 	rand.Read(id[:])
@@ -154,6 +154,9 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		}
 		if formed.Tree != nil && !(straight && across) {
 			formed.Tree.Across = 0
+		}
+		if formed.Tree != nil && !long {
+			formed.Tree.Rounds = min(formed.Tree.Rounds, maxEager)
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

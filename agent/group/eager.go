@@ -47,7 +47,7 @@ func (m *member) eligible(ready *message) bool {
 func (m *member) share(c plan.Collective, root bool) int64 {
 	switch {
 	case c == Broadcast && root:
-		return max(m.tree.Limit, m.tree.Rounds)
+		return max(m.tree.Limit, min(m.tree.Rounds, maxEager)) // which the root sends in each of its rounds
 	case c == Broadcast || c == Barrier:
 		return 0
 	}

@@ -57,6 +57,7 @@ type message struct {
 	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
 	Rounds     bool            `json:"rounds,omitempty"`   // register: and those that go in rounds
 	Across     bool            `json:"across,omitempty"`   // register: and those of alltoalls that are larger
+	Long       bool            `json:"long,omitempty"`     // register: and those in rounds that are
 	Past       uint64          `json:"past,omitempty"`     // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
@@ -89,7 +90,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

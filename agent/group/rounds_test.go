@@ -69,19 +69,23 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestRoundsOfAll: where one host is of before contributions went in rounds, none does.
+// TestRoundsOfAll: where one host is of before contributions went in rounds, none does, and no large one where one is of before those did.
 func TestRoundsOfAll(t *testing.T) {
-	for _, all := range []bool{true, false} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Rounds: 2} }}
-		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Rounds: true}); bad != nil {
+	const most = 2 * maxEager
+	for _, tt := range []struct {
+		rounds, long bool
+		want         int64
+	}{{false, false, 0}, {true, false, maxEager}, {true, true, most}} {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Rounds: most} }}
+		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Rounds: true, Long: true}); bad != nil {
 			t.Fatal(bad)
 		}
-		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Rounds: all})
+		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Rounds: tt.rounds, Long: tt.long})
 		if bad != nil {
 			t.Fatal(bad)
 		}
-		if formed := <-reg.out; (formed.Tree.Rounds == 2) != all || formed.Tree.Limit != 1 {
-			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
+		if formed := <-reg.out; formed.Tree.Rounds != tt.want || formed.Tree.Limit != 1 {
+			t.Errorf("with %+v the tree is %+v", tt, formed.Tree)
 		}
 	}
 }
