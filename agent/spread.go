@@ -41,6 +41,9 @@ func (a *Agent) tree(hosts []string) group.Tree {
 	if t.Straight > 0 {
 		t.Across = max(t.Straight, acrossLimit(snap.N(), t.Rate))
 	}
+	if slices.Max(t.Leaders) == 0 && !a.severalSwitches(snap.Hosts()[0].Site) {
+		t.Hops = group.HopsLimit(snap.N(), t.Rate)
+	}
 	return t
 }
 

@@ -150,13 +150,13 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 			formed.Tree.Straight = 0
 		}
 		if formed.Tree != nil && !rounds {
-			formed.Tree.Rounds = 0
+			formed.Tree.Rounds, formed.Tree.Hops = 0, 0
 		}
 		if formed.Tree != nil && !(straight && across) {
 			formed.Tree.Across = 0
 		}
 		if formed.Tree != nil && !long {
-			formed.Tree.Rounds = min(formed.Tree.Rounds, maxEager)
+			formed.Tree.Rounds, formed.Tree.Hops = min(formed.Tree.Rounds, maxEager), 0
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

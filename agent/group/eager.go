@@ -23,6 +23,7 @@ type eager struct {
 	arrived map[int]time.Time // by rank
 	begun   time.Time         // when the last rank so far of this host called
 	round   int               // the next one of this host, see rounds.go
+	hops    hops              // of an alltoall that goes in hops
 	run     int               // hosts up to this one, in their order, whose items are here, as far as they were counted
 	spoiled bool              // ranks disagree: the coordinator will say so
 	sent    map[string]int64  // payload, by host
@@ -35,6 +36,9 @@ func (m *member) eligible(ready *message) bool {
 	t := m.tree
 	if t == nil || ready.Algorithm != "" || ready.Plan != "" || ready.Options != (Options{}) {
 		return false
+	}
+	if m.inHops(ready) {
+		return true
 	}
 	size := ready.Size + int64(len(ready.Rows))
 	if ready.Collective == plan.Alltoall && size > max(m.passedShare(plan.Alltoall), m.straightShare(plan.Alltoall)*int64(len(m.hosts))/int64(len(m.roster))) {
@@ -115,7 +119,8 @@ func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish
 	e.begun = time.Now()
 	m.g.hurry.note(e.begun)
 	e.past = min(e.past, m.overHereLocked())
-	m.enterLocked(e, ready, item{rank, ready.Even, ready.Rows, data, m.goesStraight(ready)})
+	hops := m.inHops(ready)
+	m.enterLocked(e, ready, item{rank: rank, even: ready.Even, rows: ready.Rows, data: data, straight: !hops && m.goesStraight(ready), hops: hops})
 	return m.spreadLocked(e, ready.Seq, []int{rank})
 }
 
@@ -147,9 +152,14 @@ func (m *member) agrees(e *eager, it item) bool {
 // items takes what the member on host from has sent of a small operation, in a message of that
 // kind. The error says what is wrong with it.
 func (m *member) items(from string, msg *message) error {
-	items, err := readItems(msg.Part, len(m.roster))
-	if err != nil {
-		return err
+	var items []item
+	bytes := int64(len(msg.Part)) // of what goes in hops
+	if msg.Hop == 0 {
+		var err error
+		if items, err = readItems(msg.Part, len(m.roster)); err != nil {
+			return err
+		}
+		bytes = payload(items)
 	}
 	host := slices.Index(m.hosts, from)
 	finish := func() {}
@@ -166,8 +176,16 @@ func (m *member) items(from string, msg *message) error {
 	if e == nil {
 		return nil // a second copy, which came by way of the coordinator
 	}
-	e.got[from] += payload(items)
+	e.got[from] += bytes
 	e.past = min(e.past, msg.Past)
+	if msg.Hop != 0 {
+		if err := m.hopsLocked(e, host, msg); err != nil || e.spoiled {
+			return err
+		}
+		m.nextHops(e, msg.Seq)
+		finish = m.completeLocked(e, msg.Seq)
+		return nil
+	}
 	var fresh []int
 	for _, it := range items {
 		at := m.at[it.rank]
@@ -212,6 +230,7 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 	}
 	switch {
 	case m.inRounds():
+		m.nextHops(e, seq)
 		m.nextRounds(e, seq)
 	case m.tree.Leaders[m.self] != m.self:
 		if whole {
@@ -225,6 +244,11 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 	default:
 		m.sendItems(e, seq, fresh, m.led)
 	}
+	return m.completeLocked(e, seq)
+}
+
+// completeLocked returns what has the result of operation seq made, if nothing is missing.
+func (m *member) completeLocked(e *eager, seq uint64) (finish func()) {
 	o := m.ops[seq]
 	if len(e.items) < len(m.roster) || o == nil || o.running && o.early == nil || m.ctx.Err() != nil {
 		return func() {}
@@ -253,7 +277,7 @@ func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root, Past: e.past}
 	var items []item
 	for _, r := range ranks {
-		if it := e.items[r]; !it.straight {
+		if it := e.items[r]; !it.straight && !it.hops {
 			items = append(items, it)
 		}
 	}
@@ -294,7 +318,7 @@ func (m *member) finishEager(o *op, e *eager) {
 		}
 		res.elapsed = max(0, time.Since(begun))
 		res.transfer = e.traffic()
-		res.info.Bound = max(res.info.Bound, m.tree.takes(res.transfer.Received))
+		res.info.Bound = max(res.info.Bound, m.tree.takes(m.needed(e, res)))
 	} else {
 		m.alarm(message{Kind: kindBroken, Seq: o.seq, Cause: err.Error()})
 		<-m.ctx.Done() // the coordinator tells everyone, us too, in the same words

@@ -14,6 +14,7 @@ type item struct {
 	data []byte // of an alltoall that goes straight: at other hosts only what is for their ranks
 	// straight says that its host sends it to each other host, see straight.go.
 	straight bool
+	hops     bool // its blocks go in hops, see hops.go: only of this host's ranks
 }
 
 // evenFlag and straightFlag stand for item.even and item.straight in an encoded item, runFlag for several items.
@@ -124,7 +125,7 @@ func readItems(b []byte, ranks int) ([]item, error) {
 		if !ok1 || !ok2 || !ok3 || !ok4 || len(items) >= ranks {
 			return nil, errItems
 		}
-		items = append(items, item{rank, flags&evenFlag != 0, rows, data, flags&straightFlag != 0})
+		items = append(items, item{rank: rank, even: flags&evenFlag != 0, rows: rows, data: data, straight: flags&straightFlag != 0})
 	}
 	return items, nil
 }

@@ -57,7 +57,8 @@ type message struct {
 	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
 	Rounds     bool            `json:"rounds,omitempty"`   // register: and those that go in rounds
 	Across     bool            `json:"across,omitempty"`   // register: and those of alltoalls that are larger
-	Long       bool            `json:"long,omitempty"`     // register: and those in rounds that are
+	Long       bool            `json:"long,omitempty"`     // register: and those in rounds that are, and those in hops
+	Hop        int             `json:"hop,omitempty"`      // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
 	Past       uint64          `json:"past,omitempty"`     // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
@@ -96,7 +97,7 @@ const (
 	kindRefused  kind = "refused"  // directory → host: Failure
 
 	kindAttach kind = "attach" // member → coordinator: Group, Token, Shown
-	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Algorithm, Options, Plan, Rows, Keep, Begun, Ago
+	kindReady  kind = "ready"  // member → coordinator: Seq, Rank, Collective, Root, Size, Even, Eager, Hop, Algorithm, Options, Plan, Rows, Keep, Begun, Ago
 	kindPlan   kind = "plan"   // member → coordinator: Seq, Rank, Part, as fetched
 	kindDone   kind = "done"   // member → coordinator: Seq, Ago
 	kindBroken kind = "broken" // member → coordinator: Seq, Cause
@@ -116,7 +117,7 @@ const (
 	kindOver kind = "over"
 
 	kindPeer  kind = "peer"  // member → member, first: Group
-	kindItems kind = "items" // member → member: Seq, Collective, Root, Past, Part; coordinator → member: and Host
+	kindItems kind = "items" // member → member: Seq, Collective, Root, Past, Hop, Size, Part; coordinator → member: and Host
 	kindRelay kind = "relay" // member → coordinator: as items, and Host
 )
 

@@ -36,6 +36,7 @@ type pending struct {
 	even    int             // the first rank of an alltoall without sizes, -1 if there is none
 	table   int             // bytes of all rows of sizes
 	eager   int             // ranks whose contributions travel by the tree
+	hops    int             // and those of them whose blocks go in hops: then all do, or no host gets all
 	started bool
 	fetch   int                  // the rank whose plan is awaited, -1 if none is
 	done    map[string]time.Time // when each host that has finished did, by the coordinator's clock
@@ -74,6 +75,9 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	c.foreseen(op, host, &m)
 	if m.Eager {
 		op.eager++
+		if m.Hop != 0 {
+			op.hops++
+		}
 	}
 	if m.Plan != "" && op.given < 0 {
 		op.given = m.Rank
@@ -92,7 +96,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	}
 	op.started = true
 	switch {
-	case op.eager == len(c.roster):
+	case op.eager == len(c.roster) && (op.hops == 0 || op.hops == op.eager):
 		delete(c.ops, m.Seq) // every host completes it by itself
 	case m.Collective == Barrier:
 		c.planned(&plannedOp{seq: m.Seq, parts: make([][]byte, len(c.hosts)), info: Planned{Algorithm: string(Barrier)}})

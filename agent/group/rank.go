@@ -119,6 +119,9 @@ func (r *Rank) begin(c contribution, ready *message, alone bool) (o *op, then fu
 	r.held = append(r.held, o)
 	o.holders++
 	ready.Seq, ready.Eager = o.seq, c.eager != nil
+	if ready.Eager && m.inHops(ready) {
+		ready.Hop = 1
+	}
 	ready.Keep = m.keeps(ready)
 	c.call = *ready
 	o.inputs[r.rank] = c

@@ -36,6 +36,8 @@ type Tree struct {
 	// Rounds bounds, for a group inside one site, what all ranks contribute together to an operation whose contributions go in rounds and not by
 	// way of the leader (rounds.go), in bytes. 0: none does.
 	Rounds int64 `json:"rounds,omitempty"`
+	// Hops bounds, for a group inside one site, what all ranks contribute together to an alltoall of equal blocks that goes in hops (hops.go), in bytes. 0: none does.
+	Hops int64 `json:"hops,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the largest one-way delay
@@ -51,6 +53,9 @@ const maxEager = 64 << 10
 // last two.
 const maxAcross, maxRounds = 256 << 10, 256 << 10
 
+// maxHops bounds Tree.Hops. A host sends a part of it that is the smaller the more hosts there are.
+const maxHops = 4 << 20
+
 func (t *Tree) check(hosts int) error {
 	if len(t.Leaders) != hosts || t.Limit < 0 || t.Limit > maxEager || t.Bound < 0 {
 		return fmt.Errorf("tree with %d leaders for %d hosts, a limit of %d bytes and a bound of %v", len(t.Leaders), hosts, t.Limit, t.Bound)
@@ -60,6 +65,9 @@ func (t *Tree) check(hosts int) error {
 	}
 	if t.Across != 0 && (t.Across < t.Straight || t.Across > maxAcross) {
 		return fmt.Errorf("tree with %d bytes of an alltoall that go straight", t.Across)
+	}
+	if t.Hops < 0 || t.Hops > maxHops || t.Hops > 0 && t.Rounds == 0 {
+		return fmt.Errorf("tree with %d bytes that go in hops, and %d in rounds", t.Hops, t.Rounds)
 	}
 	for h, l := range t.Leaders {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {
@@ -88,6 +96,7 @@ func (g *Groups) treeOf(roster []string) *Tree {
 	hosts := uniqueHosts(roster)
 	t := g.cfg.Tree(hosts)
 	t.Limit, t.Straight, t.Rounds, t.Across = min(t.Limit, maxEager), min(t.Straight, maxEager), min(t.Rounds, maxRounds), min(t.Across, maxAcross)
+	t.Hops = min(t.Hops, maxHops)
 	if err := t.check(len(hosts)); err != nil {
 		g.log.Warn("small operations are planned like large ones", "err", err)
 		return nil
