@@ -94,7 +94,7 @@ type registration struct {
 	until time.Time     // when limit ends
 	// straight and rounds say that the host knows contributions that go so.
 	straight, rounds, across, long bool
-	out                      chan message // waiting (dropped when full), then one formed or refused
+	out                            chan message // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
@@ -156,7 +156,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 			formed.Tree.Across = 0
 		}
 		if formed.Tree != nil && !long {
-			formed.Tree.Rounds, formed.Tree.Hops = min(formed.Tree.Rounds, maxEager), 0
+			formed.Tree.Rounds, formed.Tree.Hops, formed.Tree.Across = min(formed.Tree.Rounds, maxEager), 0, min(formed.Tree.Across, shortAcross)
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

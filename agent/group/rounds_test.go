@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -69,22 +70,26 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestRoundsOfAll: where one host is of before contributions went in rounds, none does, and no large one where one is of before those did.
+// TestRoundsOfAll: where one host is of before contributions went in rounds, none does, and neither in hops nor in large rounds where one is of before they did.
 func TestRoundsOfAll(t *testing.T) {
-	const most = 2 * maxEager
+	whole := Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: maxAcross, Rounds: maxRounds, Hops: 3}
+	short := whole
+	short.Across, short.Rounds, short.Hops = shortAcross, maxEager, 0
+	without := short
+	without.Rounds = 0
 	for _, tt := range []struct {
 		rounds, long bool
-		want         int64
-	}{{false, false, 0}, {true, false, maxEager}, {true, true, most}} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Rounds: most} }}
-		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Rounds: true, Long: true}); bad != nil {
+		want         Tree
+	}{{false, false, without}, {true, false, short}, {true, true, whole}} {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { made := whole; return &made }}
+		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true}); bad != nil {
 			t.Fatal(bad)
 		}
-		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Rounds: tt.rounds, Long: tt.long})
+		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: true, Across: true, Rounds: tt.rounds, Long: tt.long})
 		if bad != nil {
 			t.Fatal(bad)
 		}
-		if formed := <-reg.out; formed.Tree.Rounds != tt.want || formed.Tree.Limit != 1 {
+		if formed := <-reg.out; !reflect.DeepEqual(*formed.Tree, tt.want) {
 			t.Errorf("with %+v the tree is %+v", tt, formed.Tree)
 		}
 	}

@@ -51,7 +51,10 @@ const maxEager = 64 << 10
 
 // maxAcross and maxRounds bound Tree.Across and Tree.Rounds likewise. A host keeps what it sends of operations that may not be over everywhere, which for ranks that wait for each is the
 // last two.
-const maxAcross, maxRounds = 256 << 10, 256 << 10
+const maxAcross, maxRounds = 512 << 10, 256 << 10
+
+// shortAcross bounds Tree.Across, and maxEager Tree.Rounds, where some host is of before more was known.
+const shortAcross = 256 << 10
 
 // maxHops bounds Tree.Hops. A host sends a part of it that is the smaller the more hosts there are.
 const maxHops = 4 << 20
