@@ -265,6 +265,7 @@ func (a *Agent) openGroups() error {
 		},
 		Known:   func(id group.ID, seq uint64) bool { return a.engine.Known(exchangeID(id, seq)) },
 		Alloc:   a.spool.alloc,
+		Scratch: a.spool.scratch,
 		Tree:    a.tree,
 		Latency: a.latencyFrom,
 		Way:     a.way,

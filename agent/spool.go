@@ -126,6 +126,28 @@ func (s *spool) alloc(_ group.ID, _ uint64, size int64) (group.Buffer, error) {
 	return s.mapped(size)
 }
 
+// maxScratch is up to how many bytes of what is sent are copied to memory. More go to a file, whose pages the kernel can write out.
+const maxScratch = 8 << 20
+
+// scratch makes a buffer for what is sent and no client sees. It is for group.Config.Scratch.
+func (s *spool) scratch(size int64) (group.Buffer, error) {
+	switch {
+	case size <= maxHeld:
+		return &held{spool: s, data: make([]byte, size)}, nil
+	case size > maxScratch:
+		return s.mapped(size)
+	}
+	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	return anonymous(b), err
+}
+
+// An anonymous buffer is memory that the collector does not count.
+type anonymous []byte
+
+func (b anonymous) Bytes() []byte       { return b }
+func (anonymous) Path() (string, error) { return "", nil }
+func (b anonymous) Release()            { unix.Munmap(b) }
+
 // A held buffer is memory of the agent, and a spool file from when one is asked for.
 type held struct {
 	spool *spool

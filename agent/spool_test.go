@@ -144,6 +144,32 @@ func TestSpoolFiles(t *testing.T) {
 }
 
 // writeZeros stands in where the file system cannot reserve space.
+// TestScratch: what is sent is in memory, unless it is large; only then is there a file.
+func TestScratch(t *testing.T) {
+	s := openTestSpool(t, t.TempDir())
+	for _, size := range []int64{0, 1, maxHeld, maxHeld + 1, maxScratch, maxScratch + 1} {
+		b, err := s.scratch(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := b.Bytes()
+		if int64(len(data)) != size || bytes.ContainsFunc(data, func(r rune) bool { return r != 0 }) {
+			t.Fatalf("%d bytes of %d, or not zeros", len(data), size)
+		}
+		if size > 0 {
+			data[0], data[size-1] = 1, 1
+		}
+		files, err := filepath.Glob(filepath.Join(s.dir, "*.blk"))
+		if err != nil || len(files) > 0 != (size > maxScratch) {
+			t.Errorf("%d bytes: files %v, %v", size, files, err)
+		}
+		b.Release()
+	}
+	if files, _ := filepath.Glob(filepath.Join(s.dir, "*.blk")); len(files) > 0 {
+		t.Errorf("%v stay", files)
+	}
+}
+
 func TestWriteZeros(t *testing.T) {
 	for _, size := range []int64{1, 1 << 20, 2<<20 + 5} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "f"))

@@ -415,7 +415,7 @@ func TestGroupFailureWins(t *testing.T) {
 			r := join(t, c)
 			breakIt(f)
 			f.over <- lost
-			_, err := r.Allgather(t.Context(), make([]byte, maxInline+1), Options{}) // by a file
+			_, err := r.Allgather(t.Context(), make([]byte, maxInlineInput+1), Options{}) // by a file
 			check(t, err)
 			<-r.Ended()
 			check(t, r.Err())

@@ -159,7 +159,7 @@ func TestNumberOfAnOperationThatNeverBegan(t *testing.T) {
 	f, c, _ := newFake(t)
 	r := join(t, c)
 	f.spool = func() error { return errors.New("disk full") }
-	large := make([]byte, maxInline+1)
+	large := make([]byte, maxInlineInput+1)
 	if _, err := r.Allgather(t.Context(), large, Options{}); err == nil {
 		t.Fatal("no room, and no error")
 	}

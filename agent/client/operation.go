@@ -16,9 +16,9 @@ import (
 const (
 	// maxPlan bounds Options.Plan, as the agent does.
 	maxPlan = 16 << 20
-	// maxInline is up to how many bytes inputs and results travel inside the call. A file
-	// takes three calls of the system more at each end, and one of the agent.
-	maxInline = 256 << 10
+	// maxInline is up to how many bytes results travel inside the call, and maxInlineInput the same of inputs. A file takes three calls of the system more at each end, and an input's one of
+	// the agent besides.
+	maxInline, maxInlineInput = 256 << 10, 1 << 20
 )
 
 // Options are the choices of one operation. All ranks give the same Algorithm.
@@ -109,7 +109,7 @@ type task struct {
 
 // run carries out a task in the turn of number n.
 func (r *Rank) run(ctx context.Context, n uint64, t *task) (*Result, error) {
-	spooled, many := t.size > maxInline || t.data == nil && t.size > 0, uint64(maxAhead)
+	spooled, many := t.size > maxInlineInput || t.data == nil && t.size > 0, uint64(maxAhead)
 	if spooled {
 		many = maxHandedOver
 	}

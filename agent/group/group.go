@@ -130,6 +130,8 @@ type Config struct {
 	Stands func(r Request) bool
 	// Alloc makes room for a result of operation seq of a group, or for what is sent.
 	Alloc func(id ID, seq uint64, bytes int64) (Buffer, error)
+	// Scratch makes room for what is sent and no client sees. Nil: Alloc does.
+	Scratch func(bytes int64) (Buffer, error)
 	// Tree says how small operations of a group over hosts, in the order of their lowest rank,
 	// travel. Nil means that they are planned like others.
 	Tree func(hosts []string) Tree

@@ -72,7 +72,7 @@ type Input interface {
 	CopyTo(dst []byte) error
 }
 
-// Bytes is an [Input] in memory. It must not change until its operation is over: what is small goes from there.
+// Bytes is an [Input] in memory. It must not change any more: it may be sent from where it is, also for a while after its operation.
 type Bytes []byte
 
 // Size implements [Input].

@@ -69,6 +69,18 @@ func (m *member) alloc(seq uint64, bytes int64) (Buffer, error) {
 	return buf, nil
 }
 
+// scratch is alloc for what no client sees.
+func (m *member) scratch(seq uint64, bytes int64) (Buffer, error) {
+	if m.g.cfg.Scratch == nil {
+		return m.alloc(seq, bytes)
+	}
+	buf, err := m.g.cfg.Scratch(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("room for %d bytes: %w", bytes, err)
+	}
+	return buf, nil
+}
+
 // copyIn fills dst, which must be as long as the input of a rank.
 func (c *contribution) copyIn(rank int, dst []byte) error {
 	if n := c.in.Size(); n != int64(len(dst)) {
@@ -239,19 +251,40 @@ func (m *member) alltoallRoom(seq uint64, columns []byte, from map[int]contribut
 	return r, nil
 }
 
-func (m *member) fill(seq uint64, r *room, x *crossing, from map[int]contribution) error {
+// gives returns what this host's ranks give: the only one's bytes, or a copy of all.
+func (m *member) gives(seq uint64, x *crossing, from map[int]contribution) (Buffer, error) {
 	n, last := len(m.roster), len(x.local)-1
+	if b, ok := from[x.local[0]].in.(Bytes); ok && last == 0 && int64(len(b)) == x.out[0][n] {
+		return given(b), nil
+	}
+	buf, err := m.scratch(seq, x.out[last][n])
+	if err != nil {
+		return nil, err
+	}
+	for i, rank := range x.local {
+		c := from[rank]
+		if err := c.copyIn(rank, buf.Bytes()[x.out[i][0]:x.out[i][n]]); err != nil {
+			buf.Release()
+			return nil, err
+		}
+	}
+	return buf, nil
+}
+
+// given is what a rank gives, sent from where it is.
+type given []byte
+
+func (g given) Bytes() []byte       { return g }
+func (given) Path() (string, error) { return "", nil }
+func (given) Release()              {}
+
+func (m *member) fill(seq uint64, r *room, x *crossing, from map[int]contribution) error {
+	n := len(m.roster)
 	var err error
-	if r.sending, err = m.alloc(seq, x.out[last][n]); err != nil {
+	if r.sending, err = m.gives(seq, x, from); err != nil {
 		return err
 	}
 	sending := r.sending.Bytes()
-	for i, rank := range x.local {
-		c := from[rank]
-		if err := c.copyIn(rank, sending[x.out[i][0]:x.out[i][n]]); err != nil {
-			return err
-		}
-	}
 	for j, d := range x.local {
 		buf, err := m.alloc(seq, x.in[j][n]-x.in[j][0])
 		if err != nil {
