@@ -105,16 +105,22 @@ func (a *Agent) severalSwitches(site string) bool {
 	return slices.ContainsFunc(trees, func(t siteTree) bool { return t.site == site && len(t.Switches()) > 1 })
 }
 
-// fastest returns the most that is known to get from one host to another, in bytes a second: what a host takes in, where several send to it.
-func fastest(snap *netmap.Snapshot) (rate float64) {
+// fastest returns what is known to get from one host to another, in bytes a second: what a host takes in, where several send to it. A tenth of the pairs may have more: in a
+// young map single readings are of what a port lets through at first, and the most of 992 pairs of 100 Mbit/s was 2 Gbit/s.
+func fastest(snap *netmap.Snapshot) float64 {
+	var rates []float64
 	for i := range snap.N() {
 		for j := range snap.N() {
 			if e := snap.Estimate(i, j); i != j && e.Has(netmap.FieldBandwidth) {
-				rate = max(rate, float64(e.Bandwidth))
+				rates = append(rates, float64(e.Bandwidth))
 			}
 		}
 	}
-	return rate
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[(len(rates)-1)*9/10]
 }
 
 // leaders returns the first host of each host's site.

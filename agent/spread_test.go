@@ -71,3 +71,27 @@ func TestAlltoallsStraight(t *testing.T) {
 		}
 	}
 }
+
+// TestFastest: what most pairs do not reach counts for nothing.
+func TestFastest(t *testing.T) {
+	for _, tt := range []struct {
+		hosts, wild int
+		want        float64
+	}{{1, 0, 0}, {2, 0, 1e6}, {5, 2, 1e6}, {24, 50, 1e6}, {24, 60, 9e6}} {
+		known := siteHosts(tt.hosts, 1e6, "B")
+		var est []netmap.Estimate
+		wild := tt.wild
+		for i := range tt.hosts {
+			for j := range tt.hosts {
+				e := known.Estimate(i, j)
+				if i != j && wild > 0 {
+					e.Bandwidth, wild = 9e6, wild-1
+				}
+				est = append(est, e)
+			}
+		}
+		if got := fastest(netmap.NewSnapshot(3, known.Hosts(), est)); got != tt.want {
+			t.Errorf("%d hosts, %d wild readings: %g, want %g", tt.hosts, tt.wild, got, tt.want)
+		}
+	}
+}
