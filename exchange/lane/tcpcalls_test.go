@@ -204,6 +204,10 @@ func TestUnsent(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("near %t: the socket takes %d bytes, want %d; %v", near, got, want, err)
 		}
+		f.raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_RTO_MIN_US) })
+		if wait := time.Duration(got) * time.Microsecond; err == nil && (nearRTO <= wait && wait < 2*nearRTO) != near { // in ticks of the kernel; else it does not know it
+			t.Errorf("near %t: the socket waits %d µs to send again", near, got)
+		}
 	}
 }
 
