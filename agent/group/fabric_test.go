@@ -386,3 +386,39 @@ func block(seed uint64, rank int) []byte {
 	}
 	return b
 }
+
+// manyUnderWay has r go through so many operations, up to [MaxUnderWay] of them under way, and check what each got.
+func manyUnderWay(r *Rank, rng *rand.Rand, ops int, call func(i int) Call, check func(i int, got []byte) error) error {
+	var under []*Operation
+	done := 0
+	finish := func() error {
+		res, err := under[0].Wait(context.Background())
+		if err != nil {
+			return fmt.Errorf("operation %d: %w", done, err)
+		}
+		err = check(done, res.Data)
+		res.Release()
+		under[0].Drop()
+		under, done = under[1:], done+1
+		return err
+	}
+	for i := range ops {
+		o, err := r.Start(call(i))
+		if err != nil {
+			return err
+		}
+		under = append(under, o)
+		for most := 1 + rng.IntN(MaxUnderWay); len(under) >= most; {
+			if err := finish(); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+	}
+	for len(under) > 0 {
+		if err := finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

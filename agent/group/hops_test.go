@@ -128,23 +128,7 @@ func TestHopsAmongOthers(t *testing.T) {
 				}
 			}()
 			errs := f.each("job", hosts, func(r *Rank, rank int) error {
-				rng := rand.New(rand.NewPCG(seed, uint64(rank)))
-				var under []*Operation
-				done := 0
-				finish := func() error {
-					res, err := under[0].Wait(context.Background())
-					if err != nil {
-						return fmt.Errorf("operation %d: %w", done, err)
-					}
-					if kinds[done] < 3 {
-						err = checkBlocks(res.Data, done, rank, n, sizes[done])
-					}
-					res.Release()
-					under[0].Drop()
-					under, done = under[1:], done+1
-					return err
-				}
-				for i := range ops {
+				return manyUnderWay(r, rand.New(rand.NewPCG(seed, uint64(rank))), ops, func(i int) Call {
 					c := Call{Collective: plan.Alltoall, In: Bytes(blocksOf(i, rank, n, sizes[i]))}
 					switch {
 					case kinds[i] == 3:
@@ -152,24 +136,18 @@ func TestHopsAmongOthers(t *testing.T) {
 					case kinds[i] == 2 && rank%2 == 0: // the others go in hops
 						c.Sizes = slices.Repeat([]int64{sizes[i]}, n)
 					}
-					o, err := r.Start(c)
-					if err != nil {
-						return err
+					return c
+				}, func(i int, got []byte) error {
+					if kinds[i] < 3 {
+						return checkBlocks(got, i, rank, n, sizes[i])
 					}
-					under = append(under, o)
-					for most := 1 + rng.IntN(MaxUnderWay); len(under) >= most; {
-						if err := finish(); err != nil {
-							return err
+					for s := range n {
+						if want := fill(i, s, sizes[i]); !bytes.Equal(got[s*len(want):][:len(want)], want) {
+							return fmt.Errorf("operation %d: the wrong bytes from rank %d", i, s)
 						}
 					}
-					time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
-				}
-				for len(under) > 0 {
-					if err := finish(); err != nil {
-						return err
-					}
-				}
-				return nil
+					return nil
+				})
 			})
 			<-cuts
 			for i, err := range errs {

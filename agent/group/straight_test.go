@@ -233,47 +233,20 @@ func TestAcrossLost(t *testing.T) {
 				}
 			}()
 			errs := f.each("job", []string{"a", "b", "c"}, func(r *Rank, rank int) error {
-				rng := rand.New(rand.NewPCG(seed, uint64(rank)))
-				var under []*Operation
-				done := 0
-				finish := func() error {
-					res, err := under[0].Wait(context.Background())
-					if err != nil {
-						return fmt.Errorf("operation %d: %w", done, err)
-					}
-					for s := range 3 {
-						if want := bytes.Repeat([]byte{byte(done), byte(s), byte(rank)}, 50); !bytes.Equal(res.Data[s*150:(s+1)*150], want) {
-							return fmt.Errorf("operation %d: %v from rank %d", done, res.Data[s*150:s*150+3], s)
-						}
-					}
-					res.Release()
-					under[0].Drop()
-					under, done = under[1:], done+1
-					return nil
-				}
-				for i := range ops {
+				return manyUnderWay(r, rand.New(rand.NewPCG(seed, uint64(rank))), ops, func(i int) Call {
 					var in []byte
 					for d := range 3 {
 						in = append(in, bytes.Repeat([]byte{byte(i), byte(rank), byte(d)}, 50)...)
 					}
-					o, err := r.Start(Call{Collective: plan.Alltoall, In: Bytes(in)})
-					if err != nil {
-						return err
-					}
-					under = append(under, o)
-					for most := 1 + rng.IntN(MaxUnderWay); len(under) >= most; {
-						if err := finish(); err != nil {
-							return err
+					return Call{Collective: plan.Alltoall, In: Bytes(in)}
+				}, func(i int, got []byte) error {
+					for s := range 3 {
+						if want := bytes.Repeat([]byte{byte(i), byte(s), byte(rank)}, 50); !bytes.Equal(got[s*150:(s+1)*150], want) {
+							return fmt.Errorf("operation %d: %v from rank %d", i, got[s*150:s*150+3], s)
 						}
 					}
-					time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
-				}
-				for len(under) > 0 {
-					if err := finish(); err != nil {
-						return err
-					}
-				}
-				return nil
+					return nil
+				})
 			})
 			<-cuts
 			for i, err := range errs {
