@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -45,7 +46,7 @@ func TestSmallInsideASite(t *testing.T) {
 			t.Errorf("%s: %d bytes go straight, want %d", tt.name, got, tt.straight)
 		}
 		tree := group.Tree{Leaders: ls, Limit: 1500, Rate: fastest(tt.snap)}
-		if got := a.roundsLimit(tt.snap, tree); got != tt.rounds {
+		if got := a.roundsLimit(tt.snap, tree, false); got != tt.rounds {
 			t.Errorf("%s: %d bytes go in rounds, want %d", tt.name, got, tt.rounds)
 		}
 	}
@@ -57,15 +58,18 @@ func TestAlltoallsStraight(t *testing.T) {
 	for _, tt := range []struct {
 		n         int
 		rate      float64
+		cables    bool
 		goes, not int64 // bytes from each host to each
 	}{
-		{24, 5 * mbit, 300, 400},
-		{24, 100 * mbit, 6000, 8 << 10},
-		{8, 100 * mbit, 16 << 10, 32 << 10},
-		{24, 1000 * mbit, 16 << 10, 32 << 10},
-		{8, 5 * mbit, 900, 1 << 10},
+		{24, 5 * mbit, false, 300, 400},
+		{24, 100 * mbit, false, 6000, 8 << 10},
+		{8, 100 * mbit, false, 16 << 10, 32 << 10},
+		{24, 1000 * mbit, false, 16 << 10, 32 << 10},
+		{8, 5 * mbit, false, 900, 1 << 10},
+		{32, 100 * mbit, false, 4 << 10, 8 << 10},
+		{32, 100 * mbit, true, 3 << 10, 4 << 10},
 	} {
-		limit := acrossLimit(tt.n, tt.rate) / int64(tt.n)
+		limit := acrossLimit(tt.n, tt.rate, tt.cables) / int64(tt.n)
 		if limit < tt.goes || limit >= tt.not {
 			t.Errorf("%d hosts at %g bytes a second: %d bytes of each go straight, want %d and not %d", tt.n, tt.rate, limit, tt.goes, tt.not)
 		}
@@ -93,5 +97,29 @@ func TestFastest(t *testing.T) {
 		if got := fastest(netmap.NewSnapshot(3, known.Hosts(), est)); got != tt.want {
 			t.Errorf("%d hosts, %d wild readings: %g, want %g", tt.hosts, tt.wild, got, tt.want)
 		}
+	}
+}
+
+// TestCablesGuessed: where measurements suggest that hosts hang at two switches, less goes straight and in rounds.
+func TestCablesGuessed(t *testing.T) {
+	a := shapedAgent(t, twoSwitches) // of site A
+	one := siteHosts(16, 12e6, "B")
+	var est []netmap.Estimate
+	for i := range 16 {
+		for j := range 16 {
+			e := one.Estimate(i, j)
+			if i/8 != j/8 && (i*7+j*3)%3 == 0 { // found to have less every third time
+				e.Bandwidth /= 3
+			}
+			est = append(est, e)
+		}
+	}
+	two := netmap.NewSnapshot(3, one.Hosts(), est)
+	if planner.SeveralSwitches(one) || !planner.SeveralSwitches(two) {
+		t.Fatal("the guess is wrong")
+	}
+	tree := group.Tree{Leaders: leaders(one), Limit: 1500, Rate: 12e6}
+	if few, many := a.roundsLimit(two, tree, true), a.roundsLimit(one, tree, false); few >= many || few <= tree.Limit {
+		t.Errorf("%d bytes go in rounds over cables, %d without", few, many)
 	}
 }

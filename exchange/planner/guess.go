@@ -28,6 +28,15 @@ const (
 	mostGuessed = 128
 )
 
+// SeveralSwitches reports whether measurements suggest that the hosts of s, all of one LAN, hang at more than one switch, where nobody has declared any.
+func SeveralSwitches(s *netmap.Snapshot) bool {
+	hosts := make([]int, s.N())
+	for i := range hosts {
+		hosts[i] = i
+	}
+	return guess(s, hosts) != nil
+}
+
 // guess returns the switch tree that measurements suggest for hosts of one LAN of which nobody has declared any, or nil
 // where they suggest none. Hosts are ranks of s, and stand in the tree in their order.
 //
