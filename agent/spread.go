@@ -71,7 +71,7 @@ const (
 	// acrossTime is how long what a host gets in such an alltoall may take its port, and acrossBytes how much of it one host sends at most: the more it is, the longer ports wait for each
 	// other that get several at once, and a plan's order is what counts. With 24 hosts in a lab alltoalls of 4 KiB took 0.67 of the time that plans took with ports of 100 Mbit/s, of 8 KiB
 	// 0.91 to 1.05 and of 16 KiB 1.02; with 1 Gbit/s 0.62, 0.66 and 0.71; with 5 Mbit/s 2 KiB took 1.03. With 8 hosts of 100 Mbit/s 8 KiB took 0.90 and 16 KiB 0.85.
-	acrossTime  = 12 * time.Millisecond
+	acrossTime  = 17 * time.Millisecond
 	acrossBytes = 17 << 10
 	// cableTime takes the place of acrossTime where measurements suggest several switches, whose cables have to hold what all hosts of one send at once: between 32 hosts on four of
 	// them, with 100 Mbit/s, alltoalls of 3 KiB took 0.67 of the time that plans took, and of 4 KiB up to twice as long, as ends of messages were lost.

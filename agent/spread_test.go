@@ -61,11 +61,11 @@ func TestAlltoallsStraight(t *testing.T) {
 		cables    bool
 		goes, not int64 // bytes from each host to each
 	}{
-		{24, 5 * mbit, false, 300, 400},
-		{24, 100 * mbit, false, 6000, 8 << 10},
+		{24, 5 * mbit, false, 400, 512},
+		{24, 100 * mbit, false, 8 << 10, 16 << 10},
 		{8, 100 * mbit, false, 16 << 10, 32 << 10},
 		{24, 1000 * mbit, false, 16 << 10, 32 << 10},
-		{8, 5 * mbit, false, 900, 1 << 10},
+		{8, 5 * mbit, false, 1 << 10, 2 << 10},
 		{32, 100 * mbit, false, 4 << 10, 8 << 10},
 		{32, 100 * mbit, true, 3 << 10, 4 << 10},
 	} {
