@@ -18,13 +18,15 @@ const leastEager = 1 << 10
 // Hosts are led by the first of their site's: sites are what is near. To wait for the
 // coordinator's plan costs a round trip to the farthest host; so long may the bytes take that
 // travel at once and not by the best schedule.
-func (a *Agent) tree(hosts []string) group.Tree {
-	snap := a.snapshotOf(hosts)
+func (a *Agent) tree(hosts []string) group.Tree { return a.treeOver(a.snapshotOf(hosts)) }
+
+// treeOver is tree for the hosts of snap.
+func (a *Agent) treeOver(snap *netmap.Snapshot) group.Tree {
 	t := group.Tree{Leaders: leaders(snap), Epoch: snap.Epoch()}
 	var far, from time.Duration // between any two, and to or from the coordinator
 	const coordinator = 0
-	for i := range hosts {
-		for j := range hosts {
+	for i := range snap.N() {
+		for j := range snap.N() {
 			e := snap.Estimate(i, j)
 			if i == j || !e.Has(netmap.FieldLatency) {
 				continue

@@ -118,8 +118,8 @@ func TestCablesGuessed(t *testing.T) {
 	if planner.SeveralSwitches(one) || !planner.SeveralSwitches(two) {
 		t.Fatal("the guess is wrong")
 	}
-	tree := group.Tree{Leaders: leaders(one), Limit: 1500, Rate: 12e6}
-	if few, many := a.roundsLimit(two, tree, true), a.roundsLimit(one, tree, false); few >= many || few <= tree.Limit {
-		t.Errorf("%d bytes go in rounds over cables, %d without", few, many)
+	few, many := a.treeOver(two), a.treeOver(one)
+	if few.Rate != many.Rate || few.Rounds >= many.Rounds || few.Across >= many.Across || few.Hops != many.Hops || few.Rounds <= few.Limit || few.Across <= few.Straight {
+		t.Errorf("over cables %+v, without %+v", few, many)
 	}
 }
