@@ -90,12 +90,10 @@ func acrossLimit(n int, rate float64, cables bool) int64 {
 }
 
 const (
-	// maxRounds bounds [group.Tree.Rounds] where hosts hang at one switch, or nothing is known of several.
-	maxRounds = 256 << 10
 	// roundsTime is what a host gives may take its port, at most: the last rounds have most of the bytes, and nobody passes on what he does not have whole. In a lab with 24 hosts on
 	// one switch of 5 Mbit/s an allgather of 256 bytes took 18 ms in rounds and 33 planned, of 1 KiB 72 and 52; with 8 hosts of 50 Mbit/s one of 4 KiB 7.3 and 7.8, of 8 KiB 13.5 and 12.6; of
 	// 1 Gbit/s one of 8 KiB 4.0 and 4.7. With 24 of 100 Mbit/s one of 4 KiB took 33 to 40 and 39 to 41, of 6 KiB 51 to 56 and 41 to 59; with 1 Gbit/s one of 4 KiB 18 and 28, of 8 KiB 23
-	// and 35, and beyond maxRounds one of 16 KiB 53 and 42 to 47.
+	// and 35, and beyond [group.MaxRounds] one of 16 KiB 53 and 42 to 47.
 	roundsTime = 450 * time.Microsecond
 	// cableRounds takes its place where measurements suggest several switches: 32 hosts on four of them, with 100 Mbit/s, took 54 ms in rounds and 48 by plan for 2 KiB, and 80 and 54 for
 	// 3 KiB.
@@ -115,7 +113,7 @@ func (a *Agent) roundsLimit(snap *netmap.Snapshot, t group.Tree, cables bool) in
 	case a.severalSwitches(snap.Hosts()[0].Site):
 		return t.Limit
 	}
-	return max(t.Limit, int64(min(maxRounds, float64(snap.N())*t.Rate*most.Seconds())))
+	return max(t.Limit, int64(min(group.MaxRounds, float64(snap.N())*t.Rate*most.Seconds())))
 }
 
 // severalSwitches reports whether the hosts of a site are known to hang at more than one.

@@ -36,7 +36,7 @@ func TestSmallInsideASite(t *testing.T) {
 		{"few hosts", siteHosts(8, 1e6, "B"), 8 * straightBytes, 3600},
 		{"as many as can be", siteHosts(maxStraight, 1e6, "B"), maxStraight * straightBytes, 14400},
 		{"too many", siteHosts(maxStraight+1, 1e6, "B"), 0, 14850},
-		{"fast ports", siteHosts(8, 1e9, "B"), 8 * straightBytes, maxRounds},
+		{"fast ports", siteHosts(8, 1e9, "B"), 8 * straightBytes, group.MaxRounds},
 		{"slow ports", siteHosts(8, 1e3, "B"), 8 * straightBytes, 1500},
 		{"several switches", siteHosts(8, 1e9, "A"), 0, 1500},
 		{"several sites", siteHosts(4, 1e9, "B", "C"), 0, 0},

@@ -92,7 +92,7 @@ type registration struct {
 	limit time.Duration // from now on; 0 is none
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
-	// straight and rounds say that the host knows contributions that go so.
+	// The host knows contributions that go so: message.Straight and those behind it.
 	straight, rounds, across, long bool
 	out                            chan message // waiting (dropped when full), then one formed or refused
 }

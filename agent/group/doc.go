@@ -11,7 +11,8 @@
 //     results and lets the engine run the host's part.
 //
 // What ranks contribute to small operations travels between the members at once, over a tree
-// that comes with the roster, and needs no plan (tree.go; docs/design/operations.md).
+// that comes with the roster, and needs no plan (tree.go; docs/design/operations.md). Inside one site they go in
+// rounds (rounds.go), straight (straight.go) or, the blocks of alltoalls, in hops (hops.go).
 //
 // A plan is over hosts. In an alltoall, all that the ranks of one host have for those of
 // another is one block of it; rooms (room.go) say where its pieces lie.

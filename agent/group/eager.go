@@ -126,14 +126,19 @@ func (m *member) contributeLocked(rank int, ready *message, data []byte) (finish
 
 // enterLocked enters one item for what terms say.
 func (m *member) enterLocked(e *eager, terms *message, it item) {
-	if e.terms == nil {
-		e.terms = &message{Seq: terms.Seq, Collective: terms.Collective, Root: terms.Root}
-	}
-	if e.terms.Collective != terms.Collective || e.terms.Root != terms.Root || !m.agrees(e, it) {
+	if !e.sameTerms(terms) || !m.agrees(e, it) {
 		e.spoiled = true
 	}
 	e.items[it.rank] = it
 	e.arrived[it.rank] = time.Now()
+}
+
+// sameTerms reports whether the operation is what terms say, which the first ones decide.
+func (e *eager) sameTerms(terms *message) bool {
+	if e.terms == nil {
+		e.terms = &message{Seq: terms.Seq, Collective: terms.Collective, Root: terms.Root}
+	}
+	return e.terms.Collective == terms.Collective && e.terms.Root == terms.Root
 }
 
 // agrees is [coordinator.disagreement] for items.
@@ -153,13 +158,13 @@ func (m *member) agrees(e *eager, it item) bool {
 // kind. The error says what is wrong with it.
 func (m *member) items(from string, msg *message) error {
 	var items []item
-	bytes := int64(len(msg.Part)) // of what goes in hops
+	moved := int64(len(msg.Part)) // of what goes in hops
 	if msg.Hop == 0 {
 		var err error
 		if items, err = readItems(msg.Part, len(m.roster)); err != nil {
 			return err
 		}
-		bytes = payload(items)
+		moved = payload(items)
 	}
 	host := slices.Index(m.hosts, from)
 	finish := func() {}
@@ -176,7 +181,7 @@ func (m *member) items(from string, msg *message) error {
 	if e == nil {
 		return nil // a second copy, which came by way of the coordinator
 	}
-	e.got[from] += bytes
+	e.got[from] += moved
 	e.past = min(e.past, msg.Past)
 	if msg.Hop != 0 {
 		if err := m.hopsLocked(e, host, msg); err != nil || e.spoiled {

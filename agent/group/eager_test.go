@@ -543,7 +543,7 @@ func TestTreeCheck(t *testing.T) {
 		{}, {Leaders: []int{0}}, {Leaders: []int{0, 2, 2, 3}}, {Leaders: []int{1, 1, -1}}, {Leaders: []int{1, 2, 2}},
 		{Leaders: []int{0, 0, 0}, Limit: -1}, {Leaders: []int{0, 0, 0}, Limit: maxEager + 1}, {Leaders: []int{0, 0, 0}, Bound: -1},
 		{Leaders: []int{0, 0, 0}, Straight: -1}, {Leaders: []int{0, 0, 0}, Straight: maxEager + 1}, {Leaders: []int{0, 0, 2}, Straight: 1},
-		{Leaders: []int{0, 0, 0}, Rounds: -1}, {Leaders: []int{0, 0, 0}, Rounds: maxRounds + 1}, {Leaders: []int{0, 0, 2}, Rounds: 1},
+		{Leaders: []int{0, 0, 0}, Rounds: -1}, {Leaders: []int{0, 0, 0}, Rounds: MaxRounds + 1}, {Leaders: []int{0, 0, 2}, Rounds: 1},
 		{Leaders: []int{0, 0, 0}, Rate: math.NaN()}, {Leaders: []int{0, 0, 0}, Rate: -1},
 	} {
 		if bad.check(3) == nil {

@@ -45,6 +45,14 @@ type hops struct {
 	got   [][][]byte // what came in each round: pieces by the order of their distances; nil: nothing has
 }
 
+// sameSize reports whether each rank gives size bytes, which the first that is known to decides, and makes room for so many rounds.
+func (h *hops) sameSize(rounds int, size int64) bool {
+	if h.got == nil {
+		h.got, h.size = make([][][]byte, rounds), size
+	}
+	return h.size == size
+}
+
 // A piece is the blocks of all ranks on one host for all ranks on another one, rank by rank.
 type piece struct {
 	distance int // from the first host to the other
@@ -82,13 +90,7 @@ func (m *member) hopsLocked(e *eager, from int, msg *message) error {
 	case k < 0 || k >= m.rounds() || from != m.hostAt(m.self, -(1<<k)):
 		return fmt.Errorf("host %s sent blocks of hop %d, which are not its to send", m.hosts[from], msg.Hop)
 	}
-	if e.terms == nil {
-		e.terms = &message{Seq: msg.Seq, Collective: msg.Collective, Root: msg.Root}
-	}
-	if e.hops.got == nil {
-		e.hops.got, e.hops.size = make([][][]byte, m.rounds()), msg.Size
-	}
-	if e.terms.Collective != msg.Collective || e.terms.Root != msg.Root || e.hops.size != msg.Size {
+	if !e.sameTerms(msg) || !e.hops.sameSize(m.rounds(), msg.Size) {
 		e.spoiled = true
 		return nil
 	}
@@ -115,11 +117,7 @@ func (m *member) nextHops(e *eager, seq uint64) {
 	if !e.holds(m.own) || slices.ContainsFunc(m.own, func(r int) bool { return !e.items[r].hops }) {
 		return
 	}
-	size := int64(len(e.items[m.own[0]].data))
-	if e.hops.got == nil {
-		e.hops.got, e.hops.size = make([][][]byte, m.rounds()), size
-	}
-	if slices.ContainsFunc(m.own, func(r int) bool { return int64(len(e.items[r].data)) != e.hops.size }) {
+	if slices.ContainsFunc(m.own, func(r int) bool { return !e.hops.sameSize(m.rounds(), int64(len(e.items[r].data))) }) {
 		e.spoiled = true // the coordinator says so
 		return
 	}
@@ -133,7 +131,7 @@ func (m *member) nextHops(e *eager, seq uint64) {
 	if e.hops.got[m.rounds()-1] == nil {
 		return
 	}
-	block := size / int64(len(m.roster))
+	block := e.hops.size / int64(len(m.roster))
 	rows := e.items[m.own[0]].rows
 	for d := 1; d < len(m.hosts); d++ {
 		round, place := placeOf(d, m.rounds())
@@ -149,8 +147,8 @@ func (m *member) nextHops(e *eager, seq uint64) {
 // sendHop queues what this host sends in round k.
 func (m *member) sendHop(e *eager, seq uint64, k int) {
 	to := m.hostAt(m.self, 1<<k)
-	p := m.peerLocked(to)
-	if p == nil {
+	next := m.peerLocked(to)
+	if next == nil {
 		return
 	}
 	pieces := m.piecesOf(m.self, k, e.hops.size)
@@ -171,6 +169,6 @@ func (m *member) sendHop(e *eager, seq uint64, k int) {
 			}
 		}
 	}
-	e.sent[p.host] += bytes
-	p.send(message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root, Past: e.past, Hop: k + 1, Size: e.hops.size, Part: part})
+	e.sent[next.host] += bytes
+	next.send(message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root, Past: e.past, Hop: k + 1, Size: e.hops.size, Part: part})
 }

@@ -72,7 +72,7 @@ func TestRounds(t *testing.T) {
 
 // TestRoundsOfAll: where one host is of before contributions went in rounds, none does, and neither in hops nor in large rounds where one is of before they did.
 func TestRoundsOfAll(t *testing.T) {
-	whole := Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: maxAcross, Rounds: maxRounds, Hops: 3}
+	whole := Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: maxAcross, Rounds: MaxRounds, Hops: 3}
 	short := whole
 	short.Across, short.Rounds, short.Hops = shortAcross, maxEager, 0
 	without := short

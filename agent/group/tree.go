@@ -49,9 +49,9 @@ type Tree struct {
 // maxEager bounds Tree.Limit and Tree.Straight: what is kept of operations under way is a multiple of them.
 const maxEager = 64 << 10
 
-// maxAcross and maxRounds bound Tree.Across and Tree.Rounds likewise. A host keeps what it sends of operations that may not be over everywhere, which for ranks that wait for each is the
-// last two.
-const maxAcross, maxRounds = 512 << 10, 256 << 10
+// maxAcross and MaxRounds bound Tree.Across and Tree.Rounds likewise. A host keeps what it sends of operations that may not be over everywhere, which for ranks that wait for each
+// other is the last two.
+const maxAcross, MaxRounds = 512 << 10, 256 << 10
 
 // shortAcross bounds Tree.Across, and maxEager Tree.Rounds, where some host is of before more was known.
 const shortAcross = 256 << 10
@@ -63,7 +63,7 @@ func (t *Tree) check(hosts int) error {
 	if len(t.Leaders) != hosts || t.Limit < 0 || t.Limit > maxEager || t.Bound < 0 {
 		return fmt.Errorf("tree with %d leaders for %d hosts, a limit of %d bytes and a bound of %v", len(t.Leaders), hosts, t.Limit, t.Bound)
 	}
-	if t.Straight < 0 || t.Straight > maxEager || t.Rounds < 0 || t.Rounds > maxRounds || !(t.Rate >= 0) {
+	if t.Straight < 0 || t.Straight > maxEager || t.Rounds < 0 || t.Rounds > MaxRounds || !(t.Rate >= 0) {
 		return fmt.Errorf("tree with %d bytes that go straight and %d in rounds, at %g bytes a second", t.Straight, t.Rounds, t.Rate)
 	}
 	if t.Across != 0 && (t.Across < t.Straight || t.Across > maxAcross) {
@@ -98,7 +98,7 @@ func (g *Groups) treeOf(roster []string) *Tree {
 	}
 	hosts := uniqueHosts(roster)
 	t := g.cfg.Tree(hosts)
-	t.Limit, t.Straight, t.Rounds, t.Across = min(t.Limit, maxEager), min(t.Straight, maxEager), min(t.Rounds, maxRounds), min(t.Across, maxAcross)
+	t.Limit, t.Straight, t.Rounds, t.Across = min(t.Limit, maxEager), min(t.Straight, maxEager), min(t.Rounds, MaxRounds), min(t.Across, maxAcross)
 	t.Hops = min(t.Hops, maxHops)
 	if err := t.check(len(hosts)); err != nil {
 		g.log.Warn("small operations are planned like large ones", "err", err)

@@ -28,7 +28,7 @@ const (
 	mostGuessed = 128
 )
 
-// SeveralSwitches reports whether measurements suggest that the hosts of s, all of one LAN, hang at more than one switch, where nobody has declared any.
+// SeveralSwitches reports whether measurements suggest that the hosts of s, all of one LAN, hang at more than one switch, whatever has been declared.
 func SeveralSwitches(s *netmap.Snapshot) bool {
 	hosts := make([]int, s.N())
 	for i := range hosts {
