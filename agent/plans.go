@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ type plans struct {
 
 	slot sync.Mutex // held while this host takes part in a tuning run
 
-	mu      sync.Mutex // guards running and tuning; nothing blocks while it is held
+	mu      sync.Mutex // guards running, over and tuning; nothing blocks while it is held
 	running map[exchange.ID]*running
+	over    []span                     // of the latest operations that ended, at most maxOver
 	tuning  map[group.ID]func(outcome) // who wants to know of each operation of a group
 }
 
@@ -30,8 +33,10 @@ type running struct {
 	forecast  float64 // seconds, not corrected
 	begun     time.Time
 	given     time.Time // when its end is given up: nobody tells of operations that fail
-	shared    bool      // another one ran at the same time
 }
+
+// A span is when an operation ran.
+type span struct{ from, to time.Time }
 
 // An outcome is how an operation went that was planned here.
 type outcome struct {
@@ -46,9 +51,13 @@ const (
 	// patience is after how many times its forecast an operation counts as failed, and leastPatience the least.
 	patience      = 20
 	leastPatience = time.Minute
+	// maxOver bounds the operations that are over and may have run beside one that is not.
+	maxOver = 64
 	// evenStart is the part of its time by which hosts may have begun before the last one if an operation is to teach something: what they
-	// had sent by then was not counted.
-	evenStart = 0.05
+	// had sent by then is half counted. With 32 agents on two processors it is a tenth and more, whatever the ranks do.
+	evenStart = 0.25
+	// apart is the part of its time for which another may have run beside one that is to teach something.
+	apart = 0.05
 )
 
 // factor returns the corrections as of now.
@@ -124,7 +133,7 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 			Algorithm: s.Algorithm.Name, Class: d.class, Bound: s.Bound.Seconds, Direct: s.Direct.Seconds, Forecast: s.Taken.Forecast, Cost: time.Since(now).Seconds(),
 			Reason: d.info.Reason, Candidates: s.Candidates,
 		},
-		Parts: parts, Basis: planner.BasisOf(snap), Shape: d.shape, MapEpoch: snap.Epoch(),
+		Parts: parts, Basis: s.Basis, Shape: d.shape, MapEpoch: snap.Epoch(),
 	}, now)
 }
 
@@ -132,14 +141,7 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 func (s *plans) begin(id exchange.ID, c planner.Spot, algorithm string, forecast float64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shared := false
-	for other, r := range s.running {
-		if now.After(r.given) {
-			delete(s.running, other)
-			continue
-		}
-		r.shared, shared = true, true
-	}
+	maps.DeleteFunc(s.running, func(_ exchange.ID, r *running) bool { return now.After(r.given) })
 	if s.running == nil {
 		s.running = make(map[exchange.ID]*running)
 	}
@@ -147,30 +149,57 @@ func (s *plans) begin(id exchange.ID, c planner.Spot, algorithm string, forecast
 		return
 	}
 	s.running[id] = &running{
-		class: c, algorithm: algorithm, forecast: forecast, begun: now, shared: shared,
+		class: c, algorithm: algorithm, forecast: forecast, begun: now,
 		given: now.Add(max(leastPatience, seconds(patience*forecast))),
 	}
+}
+
+// alone reports whether an operation that is over shared the links with no other that was planned here, and notes when it ran. By when the news came
+// nothing can be told: an operation that is asked for again has begun by then.
+func (s *plans) alone(ran span) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := time.Duration(apart * float64(ran.to.Sub(ran.from)))
+	alone := true
+	for _, r := range s.running {
+		alone = alone && ran.to.Sub(r.begun) <= most
+	}
+	for _, o := range s.over {
+		from, to := ran.from, ran.to
+		if o.from.After(from) {
+			from = o.from
+		}
+		if o.to.Before(to) {
+			to = o.to
+		}
+		alone = alone && to.Sub(from) <= most
+	}
+	if len(s.over) == maxOver {
+		s.over = slices.Delete(s.over, 0, 1)
+	}
+	s.over = append(s.over, ran)
+	return alone
 }
 
 // finished takes the end of an operation that was planned here: group.Config.Finished. What ran beside
 // another operation teaches nothing: both shared the links.
 func (a *Agent) finished(f group.Finished) {
 	s := &a.plans
-	now := time.Now()
 	s.mu.Lock()
 	id := exchangeID(f.Group, f.Seq)
 	r := s.running[id]
 	delete(s.running, id)
 	tell := s.tuning[f.Group]
 	s.mu.Unlock()
+	alone := s.alone(span{f.Ended.Add(-f.Elapsed - f.Spread), f.Ended})
 	if r == nil || r.algorithm != f.Algorithm {
 		return
 	}
-	o := outcome{class: r.class, algorithm: r.algorithm, forecast: r.forecast, achieved: f.Elapsed.Seconds()}
+	o := outcome{class: r.class, algorithm: r.algorithm, forecast: r.forecast, achieved: (f.Elapsed + f.Spread/2).Seconds()}
 	switch {
 	case tell != nil:
 		tell(o)
-	case !r.shared && float64(f.Spread) <= evenStart*float64(f.Elapsed):
-		s.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, false, now)
+	case alone && float64(f.Spread) <= evenStart*float64(f.Elapsed):
+		s.experience.Add(o.class, o.algorithm, o.forecast, o.achieved, false, time.Now())
 	}
 }

@@ -96,7 +96,10 @@ func testPlansAreKept(t *testing.T, hosts []*testHost) {
 
 	// Both operations took twice as long as forecast, the one beside the other: that says nothing. A third alone does.
 	end := func(seq uint64, times float64) {
-		a.finished(group.Finished{Group: r.Group, Seq: seq, Collective: r.Collective, Planned: info, Hosts: r.Hosts, Elapsed: time.Duration(times * float64(info.Predicted))})
+		took := time.Duration(times * float64(info.Predicted))
+		a.finished(group.Finished{
+			Group: r.Group, Seq: seq, Collective: r.Collective, Planned: info, Hosts: r.Hosts, Elapsed: took, Ended: now.Add(time.Duration(max(seq, 1))*time.Hour + took),
+		})
 	}
 	end(0, 2)
 	end(1, 2)

@@ -39,17 +39,43 @@ func (a *Agent) treeOver(snap *netmap.Snapshot) group.Tree {
 	}
 	t.Bound = far
 	t.Limit = eagerLimit(snap, t.Leaders, 2*from)
-	t.Straight, t.Rate = a.straightLimit(snap, t.Leaders), fastest(snap)
-	oneSite := slices.Max(t.Leaders) == 0
-	guessed := oneSite && planner.SeveralSwitches(snap)
-	t.Rounds = a.roundsLimit(snap, t, guessed)
-	if t.Straight > 0 {
-		t.Across = max(t.Straight, acrossLimit(snap.N(), t.Rate, guessed))
+	t.Rate = fastest(snap)
+	w := severalSites
+	if slices.Max(t.Leaders) == 0 {
+		w = a.wiringOf(snap)
 	}
-	if oneSite && !a.severalSwitches(snap.Hosts()[0].Site) {
+	t.Straight, t.Rounds = straightLimit(snap.N(), w), roundsLimit(snap.N(), t, w)
+	if t.Straight > 0 {
+		t.Across = max(t.Straight, acrossLimit(snap.N(), t.Rate, w))
+	}
+	if w == oneSwitch || w == guessedSwitches {
 		t.Hops = group.HopsLimit(snap.N(), t.Rate)
 	}
 	return t
+}
+
+// A wiring is what is known of the switches between the hosts of a group.
+type wiring int
+
+const (
+	oneSwitch       wiring = iota // declared, or what there is no reason to doubt
+	guessedSwitches               // measurements suggest several, of which nobody has said anything
+	severalSwitches               // declared
+	severalSites
+)
+
+// wiringOf returns the wiring of the hosts of snap, all of one site. A declaration overrules what measurements suggest.
+func (a *Agent) wiringOf(snap *netmap.Snapshot) wiring {
+	trees, _ := a.switches.current()
+	site := snap.Hosts()[0].Site
+	i := slices.IndexFunc(trees, func(t siteTree) bool { return t.site == site })
+	switch {
+	case i >= 0 && len(trees[i].Switches()) > 1:
+		return severalSwitches
+	case i < 0 && planner.SeveralSwitches(snap):
+		return guessedSwitches
+	}
+	return oneSwitch
 }
 
 const (
@@ -62,11 +88,11 @@ const (
 
 // straightLimit returns [group.Tree.Straight]: for few hosts of one site that are not known to hang at several switches, whose cables everything would cross at
 // once.
-func (a *Agent) straightLimit(snap *netmap.Snapshot, leaders []int) int64 {
-	if snap.N() > maxStraight || slices.Max(leaders) > 0 || a.severalSwitches(snap.Hosts()[0].Site) {
+func straightLimit(n int, w wiring) int64 {
+	if n > maxStraight || w == severalSites || w == severalSwitches {
 		return 0
 	}
-	return int64(straightBytes * snap.N())
+	return int64(straightBytes * n)
 }
 
 const (
@@ -80,10 +106,10 @@ const (
 	cableTime = 8500 * time.Microsecond
 )
 
-// acrossLimit returns [group.Tree.Across], for n hosts of one site whose ports carry rate. Cables says that several switches are guessed.
-func acrossLimit(n int, rate float64, cables bool) int64 {
+// acrossLimit returns [group.Tree.Across], for n hosts of one site whose ports carry rate.
+func acrossLimit(n int, rate float64, w wiring) int64 {
 	t := acrossTime
-	if cables {
+	if w == guessedSwitches {
 		t = cableTime
 	}
 	return int64(min(float64(n)*acrossBytes, rate*t.Seconds()))
@@ -100,26 +126,19 @@ const (
 	cableRounds = 130 * time.Microsecond
 )
 
-// roundsLimit returns [group.Tree.Rounds]: where all are of one site. In the last rounds all hosts of a switch may send to those of another, over one cable: what
-// takes longer there is planned. Cables says that several are guessed.
-func (a *Agent) roundsLimit(snap *netmap.Snapshot, t group.Tree, cables bool) int64 {
+// roundsLimit returns [group.Tree.Rounds]: for n hosts of one site. In the last rounds all hosts of a switch may send to those of another, over one cable: what
+// takes longer there is planned.
+func roundsLimit(n int, t group.Tree, w wiring) int64 {
 	most := roundsTime
-	if cables {
+	switch w {
+	case severalSites:
+		return 0
+	case severalSwitches:
+		return t.Limit
+	case guessedSwitches:
 		most = cableRounds
 	}
-	switch {
-	case slices.Max(t.Leaders) > 0:
-		return 0
-	case a.severalSwitches(snap.Hosts()[0].Site):
-		return t.Limit
-	}
-	return max(t.Limit, int64(min(group.MaxRounds, float64(snap.N())*t.Rate*most.Seconds())))
-}
-
-// severalSwitches reports whether the hosts of a site are known to hang at more than one.
-func (a *Agent) severalSwitches(site string) bool {
-	trees, _ := a.switches.current()
-	return slices.ContainsFunc(trees, func(t siteTree) bool { return t.site == site && len(t.Switches()) > 1 })
+	return max(t.Limit, int64(min(group.MaxRounds, float64(n)*t.Rate*most.Seconds())))
 }
 
 // fastest returns what is known to get from one host to another, in bytes a second: what a host takes in, where several send to it. A tenth of the pairs may have more: in a

@@ -35,6 +35,8 @@ type Finished struct {
 	Elapsed time.Duration
 	// Spread is how long before the last host the first one has begun, if that was not by the coordinator's word.
 	Spread time.Duration
+	// Ended is when the last completed, by the coordinator's clock: before now, as news of it may wait for others to go with.
+	Ended time.Time
 }
 
 // A Request asks for the plan of one collective over hosts.

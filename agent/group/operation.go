@@ -284,7 +284,7 @@ func (c *coordinator) conclude(seq uint64, op *pending) {
 	if f := c.g.cfg.Finished; f != nil && op.ready[0].Collective != Barrier {
 		f(Finished{
 			Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts,
-			Elapsed: elapsed, Spread: op.spread,
+			Elapsed: elapsed, Spread: op.spread, Ended: op.begun.Add(elapsed),
 		})
 	}
 }

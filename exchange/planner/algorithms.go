@@ -28,6 +28,16 @@ type Algorithm struct {
 	// Crowds says that nothing holds hosts back: all that a site has for another is sent at
 	// once. The simulator shares links ideally; real ones lose packets then.
 	Crowds bool
+	// Kin is what algorithms are alike in that are fast and slow in the same places: what one of them takes over its forecast is expected of the others, until they run.
+	Kin string
+}
+
+// kinOf returns what the algorithm of c called name is like: itself, if nothing else.
+func kinOf(c plan.Collective, name string) string {
+	if a, err := Named(c, name); err == nil && a.Kin != "" {
+		return a.Kin
+	}
+	return name
 }
 
 // Algorithms lists the algorithms for c, the project's own first. A new one is a row here.
@@ -40,9 +50,9 @@ func Algorithms(c plan.Collective) []Algorithm {
 
 var allgathers = []Algorithm{
 	// Of one cluster the rings come before Min3: as good there as can be, and quickly made.
-	onSwitches("lr3", ring.KindLR3),
-	onSwitches("lr2", ring.KindLR2),
-	onSwitches("lr1", ring.KindLR1),
+	akin("rings", onSwitches("lr3", ring.KindLR3)),
+	akin("rings", onSwitches("lr2", ring.KindLR2)),
+	akin("rings", onSwitches("lr1", ring.KindLR1)),
 	across(with("packed", false, (*Problem).packed)),
 	across(with("min3", true, (*Problem).min3, "duplex", "links")),
 	across(with("min3+ring", false, (*Problem).min3Ring, "duplex", "links")),
@@ -58,17 +68,23 @@ var allgathers = []Algorithm{
 		}
 		return baseline.BroadcastTrees(p.Snapshot, p.Tree, p.Sizes, baseline.TreeOptions{Kind: p.Trees, Duplex: p.Duplex})
 	}, "duplex", "tree")),
-	ofRanks("ring", baseline.Ring),
-	ofRanks("neighbour-exchange", baseline.NeighbourExchange),
+	akin("rings", ofRanks("ring", baseline.Ring)),
+	akin("rings", ofRanks("neighbour-exchange", baseline.NeighbourExchange)),
 	crowds(ofRanks("simple", baseline.Simple)),
 	crowds(ofRanks("spreading-simple", baseline.SpreadingSimple)),
-	ofRanks("recursive-doubling", baseline.RecursiveDoubling),
-	ofRanks("bruck", baseline.Bruck),
+	akin("doubling", ofRanks("recursive-doubling", baseline.RecursiveDoubling)),
+	akin("doubling", ofRanks("bruck", baseline.Bruck)),
 }
 
 // with is an algorithm that looks at more than ranks, and at the flags called options.
 func with(name string, timed bool, make func(*Problem) (*plan.Plan, error), options ...string) Algorithm {
 	return Algorithm{Name: name, Timed: timed, Options: options, Make: make}
+}
+
+// akin says what an algorithm is like.
+func akin(kin string, a Algorithm) Algorithm {
+	a.Kin = kin
+	return a
 }
 
 // across marks an algorithm as made for links between clusters.

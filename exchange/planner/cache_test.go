@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func kept(p *Problem, parts int) *Kept {
 	return &Kept{
-		Collective: p.collective(), Hosts: p.Snapshot.N(), Bytes: p.LargestBlock(), Shape: "tree 1", Basis: BasisOf(p.Snapshot),
+		Collective: p.collective(), Hosts: p.Snapshot.N(), Bytes: p.LargestBlock(), Shape: "tree 1", Basis: p.basis(),
 		Selection: Summary{Algorithm: "ring", Forecast: 1, Candidates: []Candidate{{Algorithm: "ring", Forecast: 1}, {Algorithm: "bruck", Forecast: 1.2}}},
 		Parts:     [][]byte{make([]byte, parts)},
 	}
@@ -168,18 +169,21 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestBasisMoves: by how much each kind of estimate may move.
+// TestBasisMoves: by how much each kind of estimate may move between sites.
 func TestBasisMoves(t *testing.T) {
-	of := func(latency time.Duration, bandwidth, capacity float64) *netmap.Snapshot {
+	of := func(latency time.Duration, bandwidth, capacity float64) *Problem {
 		e := netmap.Estimate{
 			Known:   netmap.FieldLatency | netmap.FieldBandwidth | netmap.FieldCapacity,
 			Latency: latency, Bandwidth: netmap.BytesPerSec(bandwidth), Capacity: netmap.BytesPerSec(capacity),
 		}
-		return netmap.NewSnapshot(1, []netmap.Host{{Name: "a"}, {Name: "b"}}, []netmap.Estimate{{}, e, e, {}})
+		s := netmap.NewSnapshot(1, []netmap.Host{{Name: "a", Site: "A"}, {Name: "b", Site: "B"}}, []netmap.Estimate{{}, e, e, {}})
+		p := &Problem{Snapshot: s, Sizes: []int64{1, 1}}
+		p.Tree = p.flatTree()
+		return p
 	}
-	b := BasisOf(of(20*time.Millisecond, 1e6, 4e6))
+	b := of(20*time.Millisecond, 1e6, 4e6).basis()
 	for _, test := range []struct {
-		s    *netmap.Snapshot
+		p    *Problem
 		says string
 	}{
 		{of(20*time.Millisecond, 1e6, 4e6), ""},
@@ -188,12 +192,65 @@ func TestBasisMoves(t *testing.T) {
 		{of(20*time.Millisecond, 1e6, 5e6), "in all"},
 		{of(40*time.Millisecond, 1e6, 4e6), "a→b: from 20 ms to 40 ms one way"},
 	} {
-		if got := b.Moved(test.s); got != test.says && (test.says == "" || !strings.HasSuffix(got, test.says)) {
+		if got := b.Moved(test.p.Snapshot); got != test.says && (test.says == "" || !strings.HasSuffix(got, test.says)) {
 			t.Errorf("moved: %q, want %q", got, test.says)
 		}
 	}
-	if near := BasisOf(of(100*time.Microsecond, 1e6, 1e6)).Moved(of(500*time.Microsecond, 1e6, 1e6)); near != "" {
-		t.Errorf("in a LAN: %q", near)
+}
+
+// TestBasisOfALAN: single readings of pairs move nothing, what a host has does, and so do readings that suggest switches.
+func TestBasisOfALAN(t *testing.T) {
+	const n = 12
+	lan := func(change func(i, j int, e *netmap.Estimate)) *Problem {
+		var hosts []netmap.Host
+		var est []netmap.Estimate
+		for i := range n {
+			hosts = append(hosts, netmap.Host{Name: fmt.Sprintf("n%d", i), Site: "A"})
+			for j := range n {
+				e := netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 20 * time.Microsecond, Bandwidth: 12e6}
+				change(i, j, &e)
+				est = append(est, e)
+			}
+		}
+		s := netmap.NewSnapshot(1, hosts, est)
+		p := &Problem{Snapshot: s, Sizes: make([]int64, n)}
+		p.Tree = p.flatTree()
+		return p
+	}
+	b := lan(func(int, int, *netmap.Estimate) {}).basis()
+	for _, test := range []struct {
+		name   string
+		change func(i, j int, e *netmap.Estimate)
+		says   string
+	}{
+		{"nothing", func(i, j int, e *netmap.Estimate) {}, ""},
+		{"a slow reading of each host, and a late one", func(i, j int, e *netmap.Estimate) {
+			if j == (i+1)%n {
+				e.Bandwidth, e.Latency = e.Bandwidth/3, 5*time.Millisecond
+			}
+		}, ""},
+		{"one reading beyond all reason", func(i, j int, e *netmap.Estimate) {
+			if i == 2 && j == 3 {
+				e.Bandwidth *= 20
+			}
+		}, ""},
+		{"all are as late", func(i, j int, e *netmap.Estimate) { e.Latency = 480 * time.Microsecond }, ""},
+		{"a slower port", func(i, j int, e *netmap.Estimate) {
+			if i == 2 {
+				e.Bandwidth /= 2
+			}
+		}, "n2: from 96 Mbit/s to 48 Mbit/s to its LAN"},
+		{"faster ports", func(i, j int, e *netmap.Estimate) { e.Bandwidth *= 2 }, "n0: from 96 Mbit/s to 192 Mbit/s to its LAN"},
+		{"late ones", func(i, j int, e *netmap.Estimate) { e.Latency = time.Millisecond }, "n0: from 20 µs to 1 ms to its LAN, one way"},
+		{"switches", func(i, j int, e *netmap.Estimate) {
+			if i/6 != j/6 && (i+j)%2 == 0 {
+				e.Bandwidth /= 2
+			}
+		}, "its hosts seem to hang at 2 switches, it was 1"},
+	} {
+		if got := b.Moved(lan(test.change).Snapshot); got != test.says {
+			t.Errorf("%s: %q, want %q", test.name, got, test.says)
+		}
 	}
 }
 
@@ -250,7 +307,7 @@ func BenchmarkCache(b *testing.B) {
 			}
 		}
 	})
-	basis := BasisOf(p.Snapshot)
+	basis := p.basis()
 	b.Run("moved/hosts=64", func(b *testing.B) {
 		for b.Loop() {
 			if why := basis.Moved(p.Snapshot); why != "" {

@@ -12,11 +12,14 @@ import (
 const (
 	maxRecords = 1024 // of algorithms and classes
 	maxSamples = 9    // of a record; the oldest goes
-	// maxFactor bounds a correction either way. A forecast that is off by more is of another network, or
-	// something else went over the links.
-	maxFactor = 4
-	// maxCommon bounds what an algorithm that never ran is charged for the others: what is further off than that is their plans' own fault. 16 hosts on four switches that nobody
-	// knew of stayed with a ring that crossed each cable four times, 4 times its forecast, beside recursive doubling, which takes half as long.
+	// maxFactor bounds a correction. Where processors are what is slow all algorithms take many times their forecasts: as long as 4 was the most, 32 hosts on two processors
+	// took rings that were 5.5 times as slow as forecast and bruck, 9 times, for equals.
+	maxFactor = 32
+	// maxOnce bounds what one operation alone may say: something else may have gone over the links. No correction is below 1/maxOnce.
+	maxOnce = 4
+	// maxCommon bounds what an algorithm that never ran is charged for one other, and all that are like that: what is further off is their plans' own fault. 16 hosts on four switches that nobody
+	// knew of stayed with a ring that crossed each cable four times, 4 times its forecast, beside recursive doubling, which takes half as long. The more algorithms take long, though, the
+	// less is it any plan's fault.
 	maxCommon = 2
 	// halfLife is how long it takes for a sample to count half: links and hosts change.
 	halfLife = 6 * time.Hour
@@ -58,7 +61,7 @@ func (x *Experience) Add(c Spot, algorithm string, forecast, achieved float64, t
 	if !(forecast > 0) || !(achieved > 0) || math.IsInf(ratio, 0) || !c.check() || !(c.Within >= 0 && c.Within <= 1) {
 		return
 	}
-	s := Sample{At: now, Ratio: min(max(ratio, 1.0/maxFactor), maxFactor), Weight: 1, Within: c.Within}
+	s := Sample{At: now, Ratio: min(max(ratio, 1.0/maxOnce), maxFactor), Weight: 1, Within: c.Within}
 	if tuned {
 		s.Weight = tunedWeight
 	}
@@ -117,9 +120,10 @@ type Correction struct {
 	Last      time.Time
 }
 
-// Factor returns by what a forecast of algorithm for operations at s is to be multiplied, between 1/4 and 4: what its operations took over their forecasts, most of all those of about
+// Factor returns by what a forecast of algorithm for operations at s is to be multiplied, between 1/4 and 32: what its operations took over their forecasts, most of all those of about
 // that size, less decided the fewer, the older and the further off they are. Of operations of about one size, less than a fifth apart, the median counts. Those up to a factor
-// of 16 away tell where there are none nearer; and where the algorithm never ran, those of all others do: one that nobody has tried is no better than the rest for that, unless these take more than twice as long as forecast.
+// of 16 away tell where there are none nearer. Where the algorithm never ran, those that are like it tell ([Algorithm.Kin]), and if none of these ran all others do: one that nobody has tried is no better than
+// the rest for that, unless these take more than twice as long as forecast. Where k kinds do, only 1/(k+1) of that (its logarithm) is taken to be their own fault.
 //
 // Classes alone would not do: 64 KiB is where one begins, and half of what was believed of that size came from 16 KiB, where shift took 0.93 times its forecast and aapc 1.3. It took
 // shift for 64 KiB for good, at 1.5 times, beside aapc at 1.2.
@@ -137,14 +141,27 @@ func (x *Experience) Factor(s Spot, algorithm string, now time.Time) float64 {
 	if f, ok := s.correction(near, now); ok {
 		return f
 	}
+	kin := kinOf(s.Collective, algorithm)
+	byKin := make(map[string][]sized)
 	near = near[:0]
 	for k, r := range x.records {
 		if c := s.Class; k.Collective == c.Collective && k.Sites == c.Sites && k.Hosts == c.Hosts && max(k.Size-c.Size, c.Size-k.Size) <= farSizes {
 			near = s.appendNear(near, r)
+			of := kinOf(c.Collective, k.algorithm)
+			byKin[of] = s.appendNear(byKin[of], r)
+		}
+	}
+	if f, ok := s.correction(byKin[kin], now); ok {
+		return f
+	}
+	kinds := 0.
+	for _, of := range byKin {
+		if _, ok := s.correction(of, now); ok {
+			kinds++
 		}
 	}
 	f, _ := s.correction(near, now)
-	return min(f, maxCommon)
+	return min(f, max(maxCommon, math.Pow(f, kinds/(kinds+1))))
 }
 
 const (
@@ -186,7 +203,16 @@ func (s Spot) correction(near []sized, now time.Time) (float64, bool) {
 	if evidence < leastEvidence {
 		return 1, false
 	}
-	return math.Exp(sum / weights * closeness / weights * evidence / (evidence + 1)), true
+	return believed(sum/weights, closeness/weights, evidence), true
+}
+
+// believed returns the correction that operations of a median ratio, given as its logarithm, make, of sizes that are so close and with so much evidence. One operation
+// alone says no more than maxOnce.
+func believed(median, closeness, evidence float64) float64 {
+	if evidence < 1.5 {
+		median = min(median, math.Log(maxOnce))
+	}
+	return math.Exp(median * closeness * evidence / (evidence + 1))
 }
 
 // leastEvidence is the weight from which on samples say anything: some twenty hours after the last there is none.
@@ -198,7 +224,7 @@ func factor(samples []Sample, now time.Time) (float64, bool) {
 	if total < leastEvidence {
 		return 1, false
 	}
-	return math.Exp(mid * total / (total + 1)), true
+	return believed(mid, 1, total), true
 }
 
 // median returns the logarithm of the median ratio of samples, and their weight together. Older ones weigh less. Between two in the middle the median is half way: then one outlier of

@@ -69,8 +69,8 @@ func ParseExperience(data []byte, now time.Time) (*Experience, error) {
 			return nil, fmt.Errorf("experience: record %d: there is one of %.64q for the same class before it", i, r.Algorithm)
 		}
 		for _, s := range r.Samples {
-			if !(s.Ratio >= 1.0/maxFactor && s.Ratio <= maxFactor) || !(s.Weight > 0 && s.Weight <= tunedWeight) {
-				return nil, fmt.Errorf("experience: record %d: a ratio of %v with weight %v, want 1/%d to %d with at most %d", i, s.Ratio, s.Weight, maxFactor, maxFactor, tunedWeight)
+			if !(s.Ratio >= 1.0/maxOnce && s.Ratio <= maxFactor) || !(s.Weight > 0 && s.Weight <= tunedWeight) {
+				return nil, fmt.Errorf("experience: record %d: a ratio of %v with weight %v, want 1/%d to %d with at most %d", i, s.Ratio, s.Weight, maxOnce, maxFactor, tunedWeight)
 			}
 			if !(s.Within >= 0 && s.Within <= 1) {
 				return nil, fmt.Errorf("experience: record %d: a size at %v of its class, want 0 to 1", i, s.Within)

@@ -46,6 +46,7 @@ type Selection struct {
 	Bound     plan.Bound
 	Direct    plan.Bound // of an alltoall across pools: without relays, see [Scheduled.Direct]; else of 0 s
 	Taken     Candidate  // that of Algorithm
+	Basis     *Basis     // what of the map the plan stands on; nil where the rates of links are not known
 	// Candidates are all algorithms of the collective, in the order of [Algorithms].
 	Candidates []Candidate
 }

@@ -192,7 +192,7 @@ func (s *selector) selection() (*Selection, error) {
 	}
 	chosen := &Selection{
 		Algorithm: best.algorithm, Plan: best.plan, Network: s.network, Bound: s.bound,
-		Taken: s.candidates[best.at], Candidates: s.candidates,
+		Taken: s.candidates[best.at], Basis: s.problem.basis(), Candidates: s.candidates,
 	}
 	if b := s.problem.bounds; b != nil && b.Routing != nil {
 		chosen.Direct = b.Direct
