@@ -24,7 +24,7 @@ type eager struct {
 	begun   time.Time         // when the last rank so far of this host called
 	round   int               // the next one of this host, see rounds.go
 	hops    hops              // of an alltoall that goes in hops
-	run     int               // hosts up to this one, in their order, whose items are here, as far as they were counted
+	run     int               // of the hosts that it tells of in it, how many are here, as far as they were counted
 	spoiled bool              // ranks disagree: the coordinator will say so
 	sent    map[string]int64  // payload, by host
 	got     map[string]int64

@@ -87,10 +87,10 @@ func (m *member) hopsLocked(e *eager, from int, msg *message) error {
 	switch {
 	case msg.Collective != plan.Alltoall || m.tree.Hops == 0 || !m.inRounds() || msg.Size < 0 || msg.Size > m.tree.Hops/n || msg.Size%n != 0:
 		return fmt.Errorf("host %s sent blocks in hops that do not go so", m.hosts[from])
-	case k < 0 || k >= m.rounds() || from != m.hostAt(m.self, -(1<<k)):
+	case k < 0 || k >= len(m.rounds) || from != m.hostAt(m.self, -(1<<k)):
 		return fmt.Errorf("host %s sent blocks of hop %d, which are not its to send", m.hosts[from], msg.Hop)
 	}
-	if !e.sameTerms(msg) || !e.hops.sameSize(m.rounds(), msg.Size) {
+	if !e.sameTerms(msg) || !e.hops.sameSize(len(m.rounds), msg.Size) {
 		e.spoiled = true
 		return nil
 	}
@@ -117,24 +117,24 @@ func (m *member) nextHops(e *eager, seq uint64) {
 	if !e.holds(m.own) || slices.ContainsFunc(m.own, func(r int) bool { return !e.items[r].hops }) {
 		return
 	}
-	if slices.ContainsFunc(m.own, func(r int) bool { return !e.hops.sameSize(m.rounds(), int64(len(e.items[r].data))) }) {
+	if slices.ContainsFunc(m.own, func(r int) bool { return !e.hops.sameSize(len(m.rounds), int64(len(e.items[r].data))) }) {
 		e.spoiled = true // the coordinator says so
 		return
 	}
-	for ; e.hops.round < m.rounds(); e.hops.round++ {
+	for ; e.hops.round < len(m.rounds); e.hops.round++ {
 		k := e.hops.round
 		if k > 0 && e.hops.got[k-1] == nil {
 			return
 		}
 		m.sendHop(e, seq, k)
 	}
-	if e.hops.got[m.rounds()-1] == nil {
+	if e.hops.got[len(m.rounds)-1] == nil {
 		return
 	}
 	block := e.hops.size / int64(len(m.roster))
 	rows := e.items[m.own[0]].rows
 	for d := 1; d < len(m.hosts); d++ {
-		round, place := placeOf(d, m.rounds())
+		round, place := placeOf(d, len(m.rounds))
 		all := e.hops.got[round][place]
 		each := block * int64(len(m.own))
 		for _, r := range m.ranksOf[m.hostAt(m.self, -d)] {

@@ -244,7 +244,7 @@ func TestLiesInHops(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	for n := 2; n < 70; n++ {
 		m := &member{hosts: make([]string, n), ranksOf: make([][]int, n), roster: make([]string, n)}
-		for k := range m.rounds() {
+		for k := range m.rounds {
 			for i, p := range m.piecesOf(3%n, k, 0) {
 				if round, place := placeOf(p.distance, k+1); round != k || place != i {
 					t.Fatalf("%d hosts: distance %d is number %d of round %d, and not %d of %d", n, p.distance, i, k, place, round)

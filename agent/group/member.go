@@ -34,6 +34,7 @@ type member struct {
 	own          []int         // ranks of this host
 	siteRanks    map[int][]int // by leader
 	ranksOf      [][]int       // by host
+	rounds       []round       // where contributions go in some
 	leaders, led []int         // if this host leads: the other leaders, and its hosts
 
 	mu     sync.Mutex // guards the fields below; nothing blocks while it is held

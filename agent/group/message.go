@@ -54,12 +54,13 @@ type message struct {
 	Root       int             `json:"root,omitempty"`  // of a broadcast
 	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
 	Tree       *Tree           `json:"tree,omitempty"`
-	Straight   bool            `json:"straight,omitempty"` // register: the host knows contributions that go straight
-	Rounds     bool            `json:"rounds,omitempty"`   // register: and those that go in rounds
-	Across     bool            `json:"across,omitempty"`   // register: and those of alltoalls that are larger
-	Long       bool            `json:"long,omitempty"`     // register: and those in rounds that are, and those in hops
-	Hop        int             `json:"hop,omitempty"`      // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
-	Past       uint64          `json:"past,omitempty"`     // items: operations before it are over at those whose contributions these are, or planned
+	Straight   bool            `json:"straight,omitempty"`  // register: the host knows contributions that go straight
+	Rounds     bool            `json:"rounds,omitempty"`    // register: and those that go in rounds
+	Across     bool            `json:"across,omitempty"`    // register: and those of alltoalls that are larger
+	Long       bool            `json:"long,omitempty"`      // register: and those in rounds that are, and those in hops
+	FarFirst   bool            `json:"far_first,omitempty"` // register: and rounds that go to the farthest host first
+	Hop        int             `json:"hop,omitempty"`       // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
+	Past       uint64          `json:"past,omitempty"`      // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -91,7 +92,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

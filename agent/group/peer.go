@@ -55,8 +55,9 @@ func (m *member) grow(t *Tree) {
 	to := []int{t.Leaders[m.self]}
 	if m.inRounds() {
 		to = nil
-		for k := range m.rounds() {
-			to = append(to, m.hostAt(m.self, 1<<k))
+		m.rounds = roundsOf(len(m.hosts), t.FarFirst)
+		for _, r := range m.rounds {
+			to = append(to, m.hostAt(m.self, r.distance))
 		}
 	} else if t.Leaders[m.self] == m.self {
 		for h, l := range t.Leaders {

@@ -70,6 +70,50 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// TestWhoTellsWhom: by rounds of either order and any number of hosts each host gets the contribution of each other once, from a host that has it by then.
+func TestWhoTellsWhom(t *testing.T) {
+	for n := 1; n <= 300; n++ {
+		for _, farFirst := range []bool{false, true} {
+			held := map[int]bool{0: true} // of the hosts so far behind each, by symmetry
+			rounds := roundsOf(n, farFirst)
+			if len(rounds) != bits.Len(uint(n-1)) {
+				t.Fatalf("%d hosts: %d rounds", n, len(rounds))
+			}
+			for k, r := range rounds {
+				var got []int
+				for _, b := range r.behind {
+					if !held[b] {
+						t.Fatalf("%d hosts, far first %v, round %d: a host tells of the one %d behind it, which it knows nothing of", n, farFirst, k, b)
+					}
+					got = append(got, (b+r.distance)%n)
+				}
+				for _, b := range got {
+					if held[b] {
+						t.Fatalf("%d hosts, far first %v, round %d: a host is told twice of the one %d behind it", n, farFirst, k, b)
+					}
+					held[b] = true
+				}
+			}
+			if len(held) != n {
+				t.Fatalf("%d hosts, far first %v: each has %d contributions", n, farFirst, len(held))
+			}
+		}
+	}
+}
+
+// TestFarFirstStaysNear: of four switches with eight hosts each, one after the other in the order of hosts, a third as much leaves one as if the nearest came first.
+func TestFarFirstStaysNear(t *testing.T) {
+	leaves := func(farFirst bool) (blocks int) {
+		for _, r := range roundsOf(32, farFirst) {
+			blocks += len(r.behind) * min(r.distance, 8) // so many hosts of a switch send to another
+		}
+		return blocks
+	}
+	if near, far := leaves(false), leaves(true); near != 213 || far != 72 {
+		t.Errorf("%d blocks leave a switch with the nearest host first, and %d with the farthest first; want 213 and 72", near, far)
+	}
+}
+
 // TestRoundsOfAll: where one host is of before contributions went in rounds, none does, and neither in hops nor in large rounds where one is of before they did.
 func TestRoundsOfAll(t *testing.T) {
 	whole := Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: maxAcross, Rounds: MaxRounds, Hops: 3}
@@ -77,15 +121,17 @@ func TestRoundsOfAll(t *testing.T) {
 	short.Across, short.Rounds, short.Hops = shortAcross, maxEager, 0
 	without := short
 	without.Rounds = 0
+	farFirst := whole
+	farFirst.FarFirst = true
 	for _, tt := range []struct {
-		rounds, long bool
-		want         Tree
-	}{{false, false, without}, {true, false, short}, {true, true, whole}} {
+		rounds, long, farFirst bool
+		want                   Tree
+	}{{false, false, false, without}, {true, false, false, short}, {true, true, false, whole}, {true, true, true, farFirst}, {false, true, true, func() Tree { t := whole; t.Rounds, t.Hops = 0, 0; return t }()}} {
 		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { made := whole; return &made }}
-		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true}); bad != nil {
+		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true, FarFirst: true}); bad != nil {
 			t.Fatal(bad)
 		}
-		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: true, Across: true, Rounds: tt.rounds, Long: tt.long})
+		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: true, Across: true, Rounds: tt.rounds, Long: tt.long, FarFirst: tt.farFirst})
 		if bad != nil {
 			t.Fatal(bad)
 		}
@@ -97,7 +143,7 @@ func TestRoundsOfAll(t *testing.T) {
 
 // TestLiesInRounds: a host tells of those that it has in a round, and of no others.
 func TestLiesInRounds(t *testing.T) {
-	for of, lie := range []bool{true, false, false, true} { // what host c tells a, of four
+	for of, lie := range []bool{true, true, false, true} { // what host c tells a, of four: in the first round of itself, and nothing in the second
 		synctest.Test(t, func(t *testing.T) {
 			hosts := []string{"a", "b", "c", "d"}
 			f, stop := newFabric(t, hosts...)

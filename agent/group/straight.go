@@ -32,7 +32,7 @@ func (m *member) passedShare(c plan.Collective) int64 {
 	switch {
 	case !m.inRounds():
 	case c == plan.Alltoall && m.straightShare(c) > 0:
-		spared := float64(len(m.hosts) - 1 - m.rounds()) // messages
+		spared := float64(len(m.hosts) - 1 - len(m.rounds)) // messages
 		limit = max(limit, min(m.tree.Rounds, int64(spared*(messageBytes+m.tree.Rate*messageTime.Seconds()))))
 	default:
 		limit = m.tree.Rounds

@@ -152,7 +152,7 @@ func TestPassedShare(t *testing.T) {
 		{"no more than goes in rounds", 8, tree(8<<10, 16<<10, 1e9), plan.Alltoall, 2 << 10},
 		{"where nothing is known of ports", 8, tree(8<<10, 32<<10, 0), plan.Alltoall, 256},
 	} {
-		m := &member{hosts: make([]string, tt.n), roster: make([]string, tt.n), tree: tt.tree}
+		m := &member{hosts: make([]string, tt.n), roster: make([]string, tt.n), rounds: roundsOf(tt.n, true), tree: tt.tree}
 		if got := m.passedShare(tt.c); got != tt.want {
 			t.Errorf("%s: %d bytes, want %d", tt.name, got, tt.want)
 		}

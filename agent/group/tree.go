@@ -36,6 +36,8 @@ type Tree struct {
 	// Rounds bounds, for a group inside one site, what all ranks contribute together to an operation whose contributions go in rounds and not by
 	// way of the leader (rounds.go), in bytes. 0: none does.
 	Rounds int64 `json:"rounds,omitempty"`
+	// FarFirst says that these rounds go to the farthest host first.
+	FarFirst bool `json:"far_first,omitempty"`
 	// Hops bounds, for a group inside one site, what all ranks contribute together to an alltoall of equal blocks that goes in hops (hops.go), in bytes. 0: none does.
 	Hops int64 `json:"hops,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
