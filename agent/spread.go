@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
+	"github.com/gridagent/gridagent/exchange/ring"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -40,42 +42,70 @@ func (a *Agent) treeOver(snap *netmap.Snapshot) group.Tree {
 	t.Bound = far
 	t.Limit = eagerLimit(snap, t.Leaders, 2*from)
 	t.Rate = fastest(snap)
-	w := severalSites
-	if slices.Max(t.Leaders) == 0 {
-		w = a.wiringOf(snap)
+	if slices.Max(t.Leaders) > 0 {
+		return t
 	}
-	t.Straight, t.Rounds = straightLimit(snap.N(), w), roundsLimit(snap.N(), t, w)
+	w := a.wiringOf(snap)
+	t.Order = w.order()
+	t.Straight, t.Rounds = w.straightLimit(t.Rate), w.roundsLimit(t)
 	if t.Straight > 0 {
-		t.Across = max(t.Straight, acrossLimit(snap.N(), t.Rate, w))
+		t.Across = max(t.Straight, w.acrossLimit(t.Rate))
 	}
-	if w == oneSwitch || w == guessedSwitches {
-		t.Hops = group.HopsLimit(snap.N(), t.Rate)
-	}
+	t.Hops = group.HopsLimit(snap.N(), t.Rate)
 	return t
 }
 
-// A wiring is what is known of the switches between the hosts of a group.
-type wiring int
+// A wiring is what is known of the switches between the hosts of a group of one site.
+type wiring struct {
+	n    int            // hosts
+	tree *plan.Topology // of these hosts, in their order: declared, or what measurements suggest; nil: one switch, as far as is known
+}
 
-const (
-	oneSwitch       wiring = iota // declared, or what there is no reason to doubt
-	guessedSwitches               // measurements suggest several, of which nobody has said anything
-	severalSwitches               // declared
-	severalSites
-)
-
-// wiringOf returns the wiring of the hosts of snap, all of one site. A declaration overrules what measurements suggest.
+// wiringOf returns the wiring of the hosts of snap. A declaration overrules what measurements suggest.
 func (a *Agent) wiringOf(snap *netmap.Snapshot) wiring {
+	w := wiring{n: snap.N()}
 	trees, _ := a.switches.current()
 	site := snap.Hosts()[0].Site
 	i := slices.IndexFunc(trees, func(t siteTree) bool { return t.site == site })
 	switch {
-	case i >= 0 && len(trees[i].Switches()) > 1:
-		return severalSwitches
-	case i < 0 && planner.SeveralSwitches(snap):
-		return guessedSwitches
+	case i < 0:
+		w.tree = planner.GuessSwitches(snap)
+	case len(trees[i].Switches()) > 1:
+		if t, err := trees[i].Subset(snap.Names()); err == nil { // else it has not all of them, and says little
+			w.tree = t
+		}
 	}
-	return oneSwitch
+	return w
+}
+
+// order returns the hosts as they stand in the tree, from switch to switch, nil where they do in their own order.
+func (w wiring) order() []int {
+	if w.tree == nil {
+		return nil
+	}
+	order, _ := ring.LR1(w.tree)
+	if slices.IsSorted(order) {
+		return nil
+	}
+	return order
+}
+
+// load returns how many times as much as a host's port the fullest cable carries when contributions go in rounds; at least 1.
+func (w wiring) load() float64 {
+	if w.tree == nil || w.n < 2 {
+		return 1
+	}
+	order, _ := ring.LR1(w.tree)
+	var buf []plan.LinkID
+	var path []int
+	most := group.RoundsLoad(w.n, w.tree.NumLinks(), func(from, to int) []int {
+		buf, path = w.tree.Path(buf[:0], order[from], order[to]), path[:0]
+		for _, l := range buf {
+			path = append(path, int(l))
+		}
+		return path
+	})
+	return max(1, float64(most)/float64(w.n-1))
 }
 
 const (
@@ -86,13 +116,15 @@ const (
 	maxStraight = 32
 )
 
-// straightLimit returns [group.Tree.Straight]: for few hosts of one site that are not known to hang at several switches, whose cables everything would cross at
-// once.
-func straightLimit(n int, w wiring) int64 {
-	if n > maxStraight || w == severalSites || w == severalSwitches {
+// straightLimit returns [group.Tree.Straight], for few hosts whose ports carry rate.
+func (w wiring) straightLimit(rate float64) int64 {
+	switch {
+	case w.n > maxStraight:
 		return 0
+	case w.tree != nil:
+		return int64(min(float64(straightBytes*w.n), rate*cableTime.Seconds()))
 	}
-	return int64(straightBytes * n)
+	return int64(straightBytes * w.n)
 }
 
 const (
@@ -101,18 +133,18 @@ const (
 	// 0.91 to 1.05 and of 16 KiB 1.02; with 1 Gbit/s 0.62, 0.66 and 0.71; with 5 Mbit/s 2 KiB took 1.03. With 8 hosts of 100 Mbit/s 8 KiB took 0.90 and 16 KiB 0.85.
 	acrossTime  = 17 * time.Millisecond
 	acrossBytes = 17 << 10
-	// cableTime takes the place of acrossTime where measurements suggest several switches, whose cables have to hold what all hosts of one send at once: between 32 hosts on four of
+	// cableTime takes the place of acrossTime where there are several switches, or measurements suggest some, whose cables have to hold what all hosts of one send at once: between 32 hosts on four of
 	// them, with 100 Mbit/s, alltoalls of 3 KiB took 0.67 of the time that plans took, and of 4 KiB up to twice as long, as ends of messages were lost.
 	cableTime = 8500 * time.Microsecond
 )
 
-// acrossLimit returns [group.Tree.Across], for n hosts of one site whose ports carry rate.
-func acrossLimit(n int, rate float64, w wiring) int64 {
+// acrossLimit returns [group.Tree.Across], where ports carry rate.
+func (w wiring) acrossLimit(rate float64) int64 {
 	t := acrossTime
-	if w == guessedSwitches {
+	if w.tree != nil {
 		t = cableTime
 	}
-	return int64(min(float64(n)*acrossBytes, rate*t.Seconds()))
+	return int64(min(float64(w.n)*acrossBytes, rate*t.Seconds()))
 }
 
 const (
@@ -121,24 +153,14 @@ const (
 	// 1 Gbit/s one of 8 KiB 4.0 and 4.7. With 24 of 100 Mbit/s one of 4 KiB took 33 to 40 and 39 to 41, of 6 KiB 51 to 56 and 41 to 59; with 1 Gbit/s one of 4 KiB 18 and 28, of 8 KiB 23
 	// and 35, and beyond [group.MaxRounds] one of 16 KiB 53 and 42 to 47.
 	roundsTime = 450 * time.Microsecond
-	// cableRounds takes its place where measurements suggest several switches: 32 hosts on four of them, with 100 Mbit/s, took 54 ms in rounds and 48 by plan for 2 KiB, and 80 and 54 for
-	// 3 KiB.
-	cableRounds = 130 * time.Microsecond
+	// cableRounds is how many times as much as a port a cable between switches may carry of that.
+	cableRounds = 2
 )
 
-// roundsLimit returns [group.Tree.Rounds]: for n hosts of one site. In the last rounds all hosts of a switch may send to those of another, over one cable: what
-// takes longer there is planned.
-func roundsLimit(n int, t group.Tree, w wiring) int64 {
-	most := roundsTime
-	switch w {
-	case severalSites:
-		return 0
-	case severalSwitches:
-		return t.Limit
-	case guessedSwitches:
-		most = cableRounds
-	}
-	return max(t.Limit, int64(min(group.MaxRounds, float64(n)*t.Rate*most.Seconds())))
+// roundsLimit returns [group.Tree.Rounds]. Where cables are fuller than ports they bound it.
+func (w wiring) roundsLimit(t group.Tree) int64 {
+	most := roundsTime.Seconds() * min(1, cableRounds/w.load())
+	return max(t.Limit, int64(min(group.MaxRounds, float64(w.n)*t.Rate*most)))
 }
 
 // fastest returns what is known to get from one host to another, in bytes a second: what a host takes in, where several send to it. A tenth of the pairs may have more: in a

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gridagent/gridagent/agent/group"
+	"github.com/gridagent/gridagent/exchange/plan"
 	"github.com/gridagent/gridagent/exchange/planner"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
@@ -25,28 +27,48 @@ func siteHosts(n int, rate netmap.BytesPerSec, sites ...string) *netmap.Snapshot
 	return netmap.NewSnapshot(3, hosts, est)
 }
 
+// switched is n hosts on one switch, or on four in a star or a chain, one after the other.
+func switched(t *testing.T, n int, cables ...[2]int) wiring {
+	t.Helper()
+	w := wiring{n: n}
+	if cables == nil {
+		return w
+	}
+	home := make([]int, n)
+	for i := range home {
+		home[i] = 4 * i / n
+	}
+	var err error
+	if w.tree, err = plan.NewTopology([]string{"s0", "s1", "s2", "s3"}, cables, siteHosts(n, 1, "A").Names(), home, 0); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // TestSmallInsideASite: how much goes straight, and how much in rounds.
 func TestSmallInsideASite(t *testing.T) {
+	star, chain := [][2]int{{0, 1}, {0, 2}, {0, 3}}, [][2]int{{0, 1}, {1, 2}, {2, 3}}
 	for _, tt := range []struct {
 		name             string
 		n                int
 		rate             float64
-		w                wiring
+		cables           [][2]int
 		straight, rounds int64
 	}{
-		{"few hosts", 8, 1e6, oneSwitch, 8 * straightBytes, 3600},
-		{"as many as can be", maxStraight, 1e6, oneSwitch, maxStraight * straightBytes, 14400},
-		{"too many", maxStraight + 1, 1e6, oneSwitch, 0, 14850},
-		{"fast ports", 8, 1e9, oneSwitch, 8 * straightBytes, group.MaxRounds},
-		{"slow ports", 8, 1e3, oneSwitch, 8 * straightBytes, 1500},
-		{"guessed switches", 16, 1e6, guessedSwitches, 16 * straightBytes, 2080},
-		{"several switches", 8, 1e9, severalSwitches, 0, 1500},
-		{"several sites", 8, 1e9, severalSites, 0, 0},
+		{"few hosts", 8, 1e6, nil, 8 * straightBytes, 3600},
+		{"as many as can be", maxStraight, 1e6, nil, maxStraight * straightBytes, 14400},
+		{"too many", maxStraight + 1, 1e6, nil, 0, 14850},
+		{"fast ports", 8, 1e9, nil, 8 * straightBytes, group.MaxRounds},
+		{"slow ports", 8, 1e3, nil, 8 * straightBytes, 1500},
+		{"four switches", 32, 12.5e6, star, 32 * straightBytes, 155_000},    // 72 contributions leave a switch, and 31 a port
+		{"a chain of them", 32, 12.5e6, chain, 32 * straightBytes, 139_500}, // 80 go through its middle
+		{"slow ones", 32, 1.25e6, chain, 10_625, 13_950},
 	} {
-		if got := straightLimit(tt.n, tt.w); got != tt.straight {
+		w := switched(t, tt.n, tt.cables...)
+		if got := w.straightLimit(tt.rate); got != tt.straight {
 			t.Errorf("%s: %d bytes go straight, want %d", tt.name, got, tt.straight)
 		}
-		if got := roundsLimit(tt.n, group.Tree{Limit: 1500, Rate: tt.rate}, tt.w); got != tt.rounds {
+		if got := w.roundsLimit(group.Tree{Limit: 1500, Rate: tt.rate}); got != tt.rounds {
 			t.Errorf("%s: %d bytes go in rounds, want %d", tt.name, got, tt.rounds)
 		}
 	}
@@ -58,18 +80,18 @@ func TestAlltoallsStraight(t *testing.T) {
 	for _, tt := range []struct {
 		n         int
 		rate      float64
-		w         wiring
+		cables    [][2]int
 		goes, not int64 // bytes from each host to each
 	}{
-		{24, 5 * mbit, oneSwitch, 400, 512},
-		{24, 100 * mbit, oneSwitch, 8 << 10, 16 << 10},
-		{8, 100 * mbit, oneSwitch, 16 << 10, 32 << 10},
-		{24, 1000 * mbit, oneSwitch, 16 << 10, 32 << 10},
-		{8, 5 * mbit, oneSwitch, 1 << 10, 2 << 10},
-		{32, 100 * mbit, oneSwitch, 4 << 10, 8 << 10},
-		{32, 100 * mbit, guessedSwitches, 3 << 10, 4 << 10},
+		{24, 5 * mbit, nil, 400, 512},
+		{24, 100 * mbit, nil, 8 << 10, 16 << 10},
+		{8, 100 * mbit, nil, 16 << 10, 32 << 10},
+		{24, 1000 * mbit, nil, 16 << 10, 32 << 10},
+		{8, 5 * mbit, nil, 1 << 10, 2 << 10},
+		{32, 100 * mbit, nil, 4 << 10, 8 << 10},
+		{32, 100 * mbit, [][2]int{{0, 1}, {0, 2}, {0, 3}}, 3 << 10, 4 << 10},
 	} {
-		limit := acrossLimit(tt.n, tt.rate, tt.w) / int64(tt.n)
+		limit := switched(t, tt.n, tt.cables...).acrossLimit(tt.rate) / int64(tt.n)
 		if limit < tt.goes || limit >= tt.not {
 			t.Errorf("%d hosts at %g bytes a second: %d bytes of each go straight, want %d and not %d", tt.n, tt.rate, limit, tt.goes, tt.not)
 		}
@@ -100,14 +122,14 @@ func TestFastest(t *testing.T) {
 	}
 }
 
-// cabled is a map of 16 hosts of a site whose measurements suggest two switches.
-func cabled(site string) *netmap.Snapshot {
+// cabled is a map of 16 hosts of a site whose measurements suggest two switches, at which they are.
+func cabled(site string, home func(host int) int) *netmap.Snapshot {
 	one := siteHosts(16, 12e6, site)
 	var est []netmap.Estimate
 	for i := range 16 {
 		for j := range 16 {
 			e := one.Estimate(i, j)
-			if i/8 != j/8 && (i*7+j*3)%3 == 0 { // found to have less every third time
+			if home(i) != home(j) && (i*7+j*3)%3 == 0 { // found to have less every third time
 				e.Bandwidth /= 3
 			}
 			est = append(est, e)
@@ -119,30 +141,42 @@ func cabled(site string) *netmap.Snapshot {
 // TestCablesGuessed: where measurements suggest that hosts hang at two switches, less goes straight and in rounds.
 func TestCablesGuessed(t *testing.T) {
 	a := shapedAgent(t, twoSwitches) // of site A
-	one, two := siteHosts(16, 12e6, "B"), cabled("B")
-	if planner.SeveralSwitches(one) || !planner.SeveralSwitches(two) {
+	one, two := siteHosts(16, 12e6, "B"), cabled("B", func(i int) int { return i / 8 })
+	if planner.GuessSwitches(one) != nil || planner.GuessSwitches(two) == nil {
 		t.Fatal("the guess is wrong")
 	}
 	few, many := a.treeOver(two), a.treeOver(one)
-	if few.Rate != many.Rate || few.Rounds >= many.Rounds || few.Across >= many.Across || few.Hops != many.Hops || few.Rounds <= few.Limit || few.Across <= few.Straight {
+	if few.Rate != many.Rate || few.Across >= many.Across || few.Hops != many.Hops || few.Rounds <= few.Limit || few.Across <= few.Straight {
 		t.Errorf("over cables %+v, without %+v", few, many)
 	}
 }
 
-// TestDeclaredIsNotGuessed: a declaration of switches, or of one, overrules what measurements suggest.
+// TestDeclaredIsNotGuessed: a declaration of switches, or of one, overrules what measurements suggest. Hosts stand as they do in either.
 func TestDeclaredIsNotGuessed(t *testing.T) {
-	const one = `{"switches":["s0"],"links":[],"hosts":{"a0":"s0","a1":"s0","a2":"s0"},"bandwidth_mbps":100}`
+	const (
+		one = `{"switches":["s0"],"links":[],"hosts":{"A0":"s0"},"bandwidth_mbps":100}`
+		two = `{"switches":["s0","s1"],"links":[["s0","s1"]],"hosts":{"A0":"s0","A1":"s1","A2":"s0","A3":"s1"},"bandwidth_mbps":100}`
+	)
+	crossed := cabled("A", func(i int) int { return i % 2 })
 	for _, tt := range []struct {
 		name, file string
-		site       string
-		want       wiring
+		snap       *netmap.Snapshot
+		switches   int
+		order      []int
 	}{
-		{"declared two", twoSwitches, "A", severalSwitches},
-		{"declared one", one, "A", oneSwitch},
-		{"of another site", one, "B", guessedSwitches},
+		{"declared two", two, siteHosts(4, 12e6, "A"), 2, []int{0, 2, 1, 3}},
+		{"one of which is all", two, netmap.NewSnapshot(3, siteHosts(5, 12e6, "A").Hosts(), make([]netmap.Estimate, 25)), 1, nil},
+		{"declared one", one, crossed, 1, nil},
+		{"guessed", one, cabled("B", func(i int) int { return i / 8 }), 3, nil}, // and one in the middle
+		{"guessed, every other host", one, cabled("B", func(i int) int { return i % 2 }), 3, []int{0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15}},
 	} {
-		if got := shapedAgent(t, tt.file).wiringOf(cabled(tt.site)); got != tt.want {
-			t.Errorf("%s: wiring %d, want %d", tt.name, got, tt.want)
+		w := shapedAgent(t, tt.file).wiringOf(tt.snap)
+		switches := 1
+		if w.tree != nil {
+			switches = len(w.tree.Switches())
+		}
+		if order := w.order(); switches != tt.switches || !slices.Equal(order, tt.order) {
+			t.Errorf("%s: %d switches in the order %v, want %d and %v", tt.name, switches, order, tt.switches, tt.order)
 		}
 	}
 }

@@ -154,7 +154,9 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 			formed.Tree.Rounds, formed.Tree.Hops = 0, 0
 		}
 		if formed.Tree != nil {
-			formed.Tree.FarFirst = formed.Tree.Rounds > 0 && farFirst
+			if formed.Tree.FarFirst = formed.Tree.Rounds > 0 && farFirst; !formed.Tree.FarFirst {
+				formed.Tree.Order = nil
+			}
 		}
 		if formed.Tree != nil && !(straight && across) {
 			formed.Tree.Across = 0

@@ -34,6 +34,7 @@ type member struct {
 	own          []int         // ranks of this host
 	siteRanks    map[int][]int // by leader
 	ranksOf      [][]int       // by host
+	order, place []int         // of the hosts in rounds and hops, and where each stands in it
 	rounds       []round       // where contributions go in some
 	leaders, led []int         // if this host leads: the other leaders, and its hosts
 

@@ -55,7 +55,7 @@ func (m *member) grow(t *Tree) {
 	to := []int{t.Leaders[m.self]}
 	if m.inRounds() {
 		to = nil
-		m.rounds = roundsOf(len(m.hosts), t.FarFirst)
+		m.arrange(t)
 		for _, r := range m.rounds {
 			to = append(to, m.hostAt(m.self, r.distance))
 		}

@@ -48,17 +48,53 @@ func roundsOf(n int, farFirst bool) []round {
 // inRounds reports whether contributions go in rounds, but for those that go straight.
 func (m *member) inRounds() bool { return m.tree.Rounds > 0 }
 
+// arrange sets the order of the hosts, and their rounds.
+func (m *member) arrange(t *Tree) {
+	n := len(m.hosts)
+	m.order, m.place = t.Order, make([]int, n)
+	if len(m.order) == 0 {
+		m.order = make([]int, n)
+		for i := range m.order {
+			m.order[i] = i
+		}
+	}
+	for i, h := range m.order {
+		m.place[h] = i
+	}
+	m.rounds = roundsOf(n, t.FarFirst)
+}
+
 // hostAt names the host d behind another one, in the order of the hosts, of which the first follows the last.
 func (m *member) hostAt(from, d int) int {
-	return ((from+d)%len(m.hosts) + len(m.hosts)) % len(m.hosts)
+	n := len(m.hosts)
+	return m.order[((m.place[from]+d)%n+n)%n]
+}
+
+// distance says how far a host is behind another one.
+func (m *member) distance(from, to int) int {
+	n := len(m.hosts)
+	return (m.place[to] - m.place[from] + n) % n
+}
+
+// RoundsLoad returns how many contributions the fullest of links carries, each from one host, when all hosts give one and it goes in rounds, farthest first: path lists the links
+// from one place in the order of the n hosts to another, numbered from 0 to links-1.
+func RoundsLoad(n, links int, path func(from, to int) []int) int {
+	load := make([]int, links)
+	for _, r := range roundsOf(n, true) {
+		for i := range n {
+			for _, l := range path(i, (i+r.distance)%n) {
+				load[l] += len(r.behind)
+			}
+		}
+	}
+	return slices.Max(append(load, 0))
 }
 
 // mayTellInRounds is [member.mayTell] for what does not go straight.
 func (m *member) mayTellInRounds(from, of int) bool {
-	n := len(m.hosts)
 	for _, r := range m.rounds {
-		if r.distance == (m.self-from+n)%n {
-			_, ok := slices.BinarySearch(r.behind, (from-of+n)%n)
+		if r.distance == m.distance(from, m.self) {
+			_, ok := slices.BinarySearch(r.behind, m.distance(of, from))
 			return ok
 		}
 	}

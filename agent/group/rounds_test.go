@@ -16,7 +16,7 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// TestRounds: in groups of any size each host gets each contribution once, from the hosts 1, 2, 4 … before it, and tells as many. No host carries more than
+// TestRounds: in groups of any size each host gets each contribution once, from the hosts 1, 2, 4 … before it in their order, and tells as many. No host carries more than
 // another.
 func TestRounds(t *testing.T) {
 	for n := 2; n <= 17; n++ {
@@ -27,7 +27,10 @@ func TestRounds(t *testing.T) {
 			}
 			f, stop := newFabric(t, hosts...)
 			defer stop()
-			f.tree = func([]string) Tree { return Tree{Leaders: make([]int, n), Limit: 10, Rounds: int64(n * 50)} }
+			order := rand.New(rand.NewPCG(uint64(n), 5)).Perm(n)
+			f.tree = func([]string) Tree {
+				return Tree{Leaders: make([]int, n), Limit: 10, Rounds: int64(n * 50), Order: order}
+			}
 			const size = 30
 			var want []byte
 			for rank := range n {
@@ -46,8 +49,9 @@ func TestRounds(t *testing.T) {
 					return fmt.Errorf("wrong bytes, or by %s", res.Report.Algorithm)
 				}
 				var from, to []string
+				at := slices.Index(order, rank)
 				for k := 1; k < n; k *= 2 {
-					from, to = append(from, hosts[(rank-k+n)%n]), append(to, hosts[(rank+k)%n])
+					from, to = append(from, hosts[order[(at-k+n)%n]]), append(to, hosts[order[(at+k)%n]])
 				}
 				for _, p := range res.Report.Peers {
 					if p.Received > 0 != slices.Contains(from, p.Host) || p.Sent > 0 != slices.Contains(to, p.Host) {
@@ -111,6 +115,19 @@ func TestFarFirstStaysNear(t *testing.T) {
 	}
 	if near, far := leaves(false), leaves(true); near != 213 || far != 72 {
 		t.Errorf("%d blocks leave a switch with the nearest host first, and %d with the farthest first; want 213 and 72", near, far)
+	}
+}
+
+// TestOrderOfHosts: an order is of all hosts, each once.
+func TestOrderOfHosts(t *testing.T) {
+	for _, tt := range []struct {
+		order []int
+		ok    bool
+	}{{nil, true}, {[]int{2, 0, 1}, true}, {[]int{}, true}, {[]int{0, 1}, false}, {[]int{0, 1, 1}, false}, {[]int{0, 1, 3}, false}, {[]int{0, 1, -1}, false}, {[]int{0, 1, 2, 0}, false}} {
+		tree := Tree{Leaders: make([]int, 3), Rounds: 10, FarFirst: true, Order: tt.order}
+		if err := tree.check(3); (err == nil) != tt.ok {
+			t.Errorf("order %v: %v", tt.order, err)
+		}
 	}
 }
 

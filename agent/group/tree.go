@@ -38,6 +38,8 @@ type Tree struct {
 	Rounds int64 `json:"rounds,omitempty"`
 	// FarFirst says that these rounds go to the farthest host first.
 	FarFirst bool `json:"far_first,omitempty"`
+	// Order is the order of the hosts in rounds and hops: indices into the hosts, those of one switch behind one another. Nil: as they are. Only where FarFirst.
+	Order []int `json:"order,omitempty"`
 	// Hops bounds, for a group inside one site, what all ranks contribute together to an alltoall of equal blocks that goes in hops (hops.go), in bytes. 0: none does.
 	Hops int64 `json:"hops,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
@@ -73,6 +75,13 @@ func (t *Tree) check(hosts int) error {
 	}
 	if t.Hops < 0 || t.Hops > maxHops || t.Hops > 0 && t.Rounds == 0 {
 		return fmt.Errorf("tree with %d bytes that go in hops, and %d in rounds", t.Hops, t.Rounds)
+	}
+	if len(t.Order) > 0 {
+		for i, h := range slices.Sorted(slices.Values(t.Order)) {
+			if i != h || len(t.Order) != hosts {
+				return fmt.Errorf("tree with the order %v of %d hosts", t.Order, hosts)
+			}
+		}
 	}
 	for h, l := range t.Leaders {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {

@@ -28,13 +28,14 @@ const (
 	mostGuessed = 128
 )
 
-// SeveralSwitches reports whether measurements suggest that the hosts of s, all of one LAN, hang at more than one switch, whatever has been declared.
-func SeveralSwitches(s *netmap.Snapshot) bool {
+// GuessSwitches returns the switch tree that measurements suggest for the hosts of s, all of one LAN, in their order and whatever has been declared; nil where they suggest no more
+// than one switch.
+func GuessSwitches(s *netmap.Snapshot) *plan.Topology {
 	hosts := make([]int, s.N())
 	for i := range hosts {
 		hosts[i] = i
 	}
-	return guess(s, hosts) != nil
+	return guess(s, hosts)
 }
 
 // guess returns the switch tree that measurements suggest for hosts of one LAN of which nobody has declared any, or nil
