@@ -16,7 +16,7 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// TestRounds: in groups of any size each host gets each contribution once, from the hosts 1, 2, 4 … before it in their order, and tells as many. No host carries more than
+// TestRounds: in groups of any size each host gets each contribution once, from as many hosts as there are rounds, and tells as many. No host carries more than
 // another.
 func TestRounds(t *testing.T) {
 	for n := 2; n <= 17; n++ {
@@ -50,8 +50,11 @@ func TestRounds(t *testing.T) {
 				}
 				var from, to []string
 				at := slices.Index(order, rank)
-				for k := 1; k < n; k *= 2 {
+				for k := (n + 1) / 2; ; k = (k + 1) / 2 {
 					from, to = append(from, hosts[order[(at-k+n)%n]]), append(to, hosts[order[(at+k)%n]])
+					if k == 1 {
+						break
+					}
 				}
 				for _, p := range res.Report.Peers {
 					if p.Received > 0 != slices.Contains(from, p.Host) || p.Sent > 0 != slices.Contains(to, p.Host) {
@@ -101,6 +104,21 @@ func TestWhoTellsWhom(t *testing.T) {
 			if len(held) != n {
 				t.Fatalf("%d hosts, far first %v: each has %d contributions", n, farFirst, len(held))
 			}
+		}
+	}
+}
+
+// TestRoundsAreEven: also where the number of hosts is no power of two no round has more than a quarter more contributions than the papers' largest.
+func TestRoundsAreEven(t *testing.T) {
+	for n := 2; n <= 300; n++ {
+		most := func(farFirst bool) (out int) {
+			for _, r := range roundsOf(n, farFirst) {
+				out = max(out, len(r.behind))
+			}
+			return out
+		}
+		if near, far := most(false), most(true); far > near+near/4 {
+			t.Errorf("%d hosts: a round of %d contributions, with the nearest host first %d", n, far, near)
 		}
 	}
 }

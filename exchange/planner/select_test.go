@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -99,6 +100,40 @@ func TestTunedSynchronisation(t *testing.T) {
 				t.Fatalf("seed %d, %d bytes: %v", seed, size, err)
 			}
 			assessed(t, p, s, int64(exchange.DefaultChunk(size)))
+		}
+	}
+}
+
+// TestPhasesOrShift: on a declared tree of four switches phases are taken where they take no longer than a shift exchange, which has less to synchronise; and no longer where they have
+// been seen to take three times as long as forecast. Nothing that sends to several hosts at a time is taken for either.
+func TestPhasesOrShift(t *testing.T) {
+	const n = 32
+	hosts, home := make([]string, n), make([]int, n)
+	for i := range hosts {
+		hosts[i], home[i] = fmt.Sprintf("n%d", i), i/8
+	}
+	tree, err := plan.NewTopology([]string{"s0", "s1", "s2", "s3"}, [][2]int{{0, 1}, {0, 2}, {0, 3}}, hosts, home, 100*netmap.Mbps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		size        int64
+		disappoints string
+		want        string
+	}{{4 << 10, "", "shift"}, {16 << 10, "", "aapc"}, {64 << 10, "", "aapc"}, {64 << 10, "aapc", "shift"}, {4 << 10, "shift", "aapc"}} {
+		p := OnTopology(tree)
+		p.Collective, p.Tuned, p.Alltoall = plan.Alltoall, true, plan.AlltoallSizes{Uniform: tt.size}
+		s, err := Select(p, int64(exchange.DefaultChunk(tt.size)), Advice{Factor: func(name string) float64 {
+			if name == tt.disappoints {
+				return 3
+			}
+			return 1
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Algorithm.Name != tt.want {
+			t.Errorf("%d bytes, %q disappoints: %s, want %s", tt.size, tt.disappoints, s.Algorithm.Name, tt.want)
 		}
 	}
 }
