@@ -71,11 +71,21 @@ func (a *Agent) wiringOf(snap *netmap.Snapshot) wiring {
 	case i < 0:
 		w.tree = planner.GuessSwitches(snap)
 	case len(trees[i].Switches()) > 1:
-		if t, err := trees[i].Subset(snap.Names()); err == nil { // else it has not all of them, and says little
+		if t, err := trees[i].Subset(snap.Names()); err == nil && spread(t) { // else it has not all of them, and says little
 			w.tree = t
 		}
 	}
 	return w
+}
+
+// spread reports whether the hosts of t hang at more than one switch.
+func spread(t *plan.Topology) bool {
+	for h := range t.Hosts() {
+		if t.Home(h) != t.Home(0) {
+			return true
+		}
+	}
+	return false
 }
 
 // order returns the hosts as they stand in the tree, from switch to switch, nil where they do in their own order.

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,7 +166,8 @@ func TestDeclaredIsNotGuessed(t *testing.T) {
 		order      []int
 	}{
 		{"declared two", two, siteHosts(4, 12e6, "A"), 2, []int{0, 2, 1, 3}},
-		{"one of which is all", two, netmap.NewSnapshot(3, siteHosts(5, 12e6, "A").Hosts(), make([]netmap.Estimate, 25)), 1, nil},
+		{"declared two, and all at one", strings.ReplaceAll(two, `"s1","A2"`, `"s0","A2"`), siteHosts(3, 12e6, "A"), 1, nil},
+		{"a host that is not declared", two, netmap.NewSnapshot(3, siteHosts(5, 12e6, "A").Hosts(), make([]netmap.Estimate, 25)), 1, nil},
 		{"declared one", one, crossed, 1, nil},
 		{"guessed", one, cabled("B", func(i int) int { return i / 8 }), 3, nil}, // and one in the middle
 		{"guessed, every other host", one, cabled("B", func(i int) int { return i % 2 }), 3, []int{0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15}},
