@@ -50,9 +50,9 @@ func Algorithms(c plan.Collective) []Algorithm {
 
 var allgathers = []Algorithm{
 	// Of one cluster the rings come before Min3: as good there as can be, and quickly made.
-	akin("rings", onSwitches("lr3", ring.KindLR3)),
-	akin("rings", onSwitches("lr2", ring.KindLR2)),
-	akin("rings", onSwitches("lr1", ring.KindLR1)),
+	akin(onSwitches("lr3", ring.KindLR3), "rings"),
+	akin(onSwitches("lr2", ring.KindLR2), "rings"),
+	akin(onSwitches("lr1", ring.KindLR1), "rings"),
 	across(with("packed", false, (*Problem).packed)),
 	across(with("min3", true, (*Problem).min3, "duplex", "links")),
 	across(with("min3+ring", false, (*Problem).min3Ring, "duplex", "links")),
@@ -68,12 +68,12 @@ var allgathers = []Algorithm{
 		}
 		return baseline.BroadcastTrees(p.Snapshot, p.Tree, p.Sizes, baseline.TreeOptions{Kind: p.Trees, Duplex: p.Duplex})
 	}, "duplex", "tree")),
-	akin("rings", ofRanks("ring", baseline.Ring)),
-	akin("rings", ofRanks("neighbour-exchange", baseline.NeighbourExchange)),
+	akin(ofRanks("ring", baseline.Ring), "rings"),
+	akin(ofRanks("neighbour-exchange", baseline.NeighbourExchange), "rings"),
 	crowds(ofRanks("simple", baseline.Simple)),
 	crowds(ofRanks("spreading-simple", baseline.SpreadingSimple)),
-	akin("doubling", ofRanks("recursive-doubling", baseline.RecursiveDoubling)),
-	akin("doubling", ofRanks("bruck", baseline.Bruck)),
+	akin(ofRanks("recursive-doubling", baseline.RecursiveDoubling), "doubling"),
+	akin(ofRanks("bruck", baseline.Bruck), "doubling"),
 }
 
 // with is an algorithm that looks at more than ranks, and at the flags called options.
@@ -82,7 +82,7 @@ func with(name string, timed bool, make func(*Problem) (*plan.Plan, error), opti
 }
 
 // akin says what an algorithm is like.
-func akin(kin string, a Algorithm) Algorithm {
+func akin(a Algorithm, kin string) Algorithm {
 	a.Kin = kin
 	return a
 }
