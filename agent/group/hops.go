@@ -19,7 +19,7 @@ import (
 // hopsBlock is how large such a block is at most, in bytes.
 const hopsBlock = 4 << 10
 
-// HopsLimit is [Tree.Hops] for so many hosts of one switch, each of which takes in rate bytes a second: as long as the bytes that go more than once take less than the messages that are spared.
+// HopsLimit is [Tree.Hops] for so many hosts of one site, each of which takes in rate bytes a second: as long as the bytes that go more than once take less than the messages that are spared.
 func HopsLimit(hosts int, rate float64) int64 {
 	more := 0 // blocks that a host sends in hops, and not straight
 	for d := 1; d < hosts; d++ {

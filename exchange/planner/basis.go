@@ -159,11 +159,7 @@ func (b *Basis) movedPorts(s *netmap.Snapshot) string {
 	if b.declared {
 		return ""
 	}
-	all := make([]int, len(b.hosts))
-	for i := range all {
-		all[i] = i
-	}
-	if is := grouped(guess(s, all)); !slices.EqualFunc(is, b.groups, slices.Equal) {
+	if is := grouped(GuessSwitches(s)); !slices.EqualFunc(is, b.groups, slices.Equal) {
 		return fmt.Sprintf("its hosts seem to hang at %d switches, it was %d", max(1, len(is)), max(1, len(b.groups)))
 	}
 	return ""
