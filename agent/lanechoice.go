@@ -163,7 +163,13 @@ type laneHistory struct {
 	last      string // kind that was opened last
 
 	held   laneChoice // that was used last
-	chosen time.Time
+	way    way        // for which it was chosen,
+	chosen time.Time  // at this time
+}
+
+// holds reports whether the choice that was used last is still to be.
+func (h *laneHistory) holds(now time.Time) bool {
+	return h.held.kind != "" && now.Sub(h.chosen) < holds && !h.of(h.held.kind).down(now)
 }
 
 // holds is how long a choice stays, unless its kind fails. The engine asks for the way once an exchange and for streams a little later: both are to

@@ -20,6 +20,7 @@ type laneChooser struct {
 	bbr  bool
 	quic func(ctx context.Context, host string, n int) (exchange.Stream, error)
 	tcp  func(ctx context.Context, host, congestion string) (exchange.Stream, error)
+	rest func(host, congestion string) (s exchange.Stream, ok bool) // tcp on a connection that is there already; nil: none is
 	way  func(host string) way
 	site func(host string) string // what host shares its links with; nil: each stands alone
 	log  *slog.Logger
@@ -55,12 +56,20 @@ func (l *laneChooser) choice(host string) (laneChoice, way) {
 
 // use is choice for who acts on it.
 func (l *laneChooser) use(host string) (laneChoice, way) {
-	w, now := l.way(host), time.Now()
+	now := time.Now()
+	l.mu.Lock()
+	h := l.history(host)
+	c, w, ok := h.held, h.way, h.holds(now)
+	l.mu.Unlock()
+	if ok {
+		return c, w // each lane of an exchange asks
+	}
+	w = l.way(host)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c, h := l.decide(host, w, now), l.history(host)
+	c, h = l.decide(host, w, now), l.history(host)
 	if c != h.held || now.Sub(h.chosen) >= holds {
-		h.held, h.chosen = c, now
+		h.held, h.way, h.chosen = c, w, now
 	}
 	return c, w
 }
@@ -68,7 +77,7 @@ func (l *laneChooser) use(host string) (laneChoice, way) {
 // decide needs l.mu.
 func (l *laneChooser) decide(host string, w way, now time.Time) laneChoice {
 	h := l.history(host)
-	if h.held.kind != "" && now.Sub(h.chosen) < holds && !h.of(h.held.kind).down(now) {
+	if h.holds(now) {
 		return h.held
 	}
 	return chooseLane(l.mode, l.bbr, w, h, l.link(host), now)
@@ -106,10 +115,7 @@ func (l *laneChooser) open(ctx context.Context, host string, n int) (exchange.St
 
 func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host string, n int) (s exchange.Stream, err error) {
 	if c.kind == LaneTCP {
-		limit := w.patience()
-		short, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection within %v", limit))
-		s, err = l.tcp(short, host, c.congestion)
-		cancel()
+		s, err = l.openTCP(ctx, host, c.congestion, w.patience())
 	} else {
 		s, err = l.quic(ctx, host, n)
 	}
@@ -138,6 +144,18 @@ func (l *laneChooser) openOver(ctx context.Context, c laneChoice, w way, host st
 		l.log.Info("data lanes", "peer", host, "kind", c.kind, "congestion", c.congestion, "why", c.why)
 	}
 	return s, nil
+}
+
+// openTCP gives up after limit.
+func (l *laneChooser) openTCP(ctx context.Context, host, congestion string, limit time.Duration) (exchange.Stream, error) {
+	if l.rest != nil {
+		if s, ok := l.rest(host, congestion); ok {
+			return s, nil
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection within %v", limit))
+	defer cancel()
+	return l.tcp(ctx, host, congestion)
 }
 
 // tried takes what came of a connection that was made to find out whether TCP gets through to host, and to its site.
@@ -194,6 +212,10 @@ func (a *Agent) openLanes(site func(host string) string) {
 				return nil, err
 			}
 			return s, nil
+		},
+		rest: func(host, congestion string) (exchange.Stream, bool) {
+			s := a.endpoint.TakeTCP(host, congestion, lane.StreamData)
+			return s, s != nil
 		},
 		site: site,
 		way: func(host string) way {

@@ -103,7 +103,7 @@ func reserve(f *os.File, size int64, fill bool) error {
 }
 
 // filling is what files are filled with, piece by piece.
-var filling [64 << 10]byte
+var filling [1 << 20]byte
 
 func writeZeros(f *os.File, size int64) error {
 	for off := int64(0); off < size; off += int64(len(filling)) {

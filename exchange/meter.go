@@ -86,6 +86,7 @@ type meter struct {
 	asked     bool          // the peer answers; otherwise the lane is only counted as active
 	events    int           // chunks written, and answers
 	looked    int           // events at the last look
+	rested    bool          // nothing was under way then, and nothing had been written or answered since the one before
 
 	tally   tally
 	state   laneState
@@ -135,6 +136,7 @@ func (m *meter) open(stats func() quic.ConnectionStats, asked bool, now time.Tim
 	m.stats, m.asked = stats, asked
 	m.sent, m.got, m.timed, m.answers = 0, 0, 0, 0
 	m.first, m.last = time.Time{}, time.Time{}
+	m.rested = false
 	m.span, m.ramp, m.before = span{}, ramp{}, 0
 	m.press = press{late: noTime}
 	m.state, m.since, m.counted = starved, now, now

@@ -50,19 +50,22 @@ func (m *meter) seen(st quic.ConnectionStats, now time.Time) {
 func (m *meter) look(now time.Time, out []Sample) []Sample {
 	out = m.flush(out)
 	m.account(now)
-	m.pressed(now)
-	if m.joined && m.sent == m.got && m.events == m.looked {
+	rests := m.sent == m.got && m.events == m.looked
+	if rests && m.joined {
 		m.joined = false
 		m.flows.leave(&m.flow)
 	}
 	m.looked = m.events
-	if m.stats != nil {
-		st := m.stats()
+	var st quic.ConnectionStats
+	if m.stats != nil && !(rests && m.rested) { // the transport has no news, and of a socket each look is a system call
+		st = m.stats()
 		m.tally.look(st)
 		if !m.span.begin.IsZero() {
 			m.seen(st, now)
 		}
 	}
+	m.rested = rests
+	m.pressed(st, now)
 	if m.span.begin.IsZero() {
 		return out
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/headroom"
 )
 
 // Pauses before a broken stream is opened again: they double from the first to the last.
@@ -48,6 +50,7 @@ type outLane struct {
 // lane serves one lane to p until nothing is left to send there or the run ends. It
 // connects later by delay than it could.
 func (x *run) lane(p *peer, n int, delay time.Duration, m *meter) {
+	headroom.Grow()
 	pause := minPause
 	for first := true; x.awaitWork(p); first = false {
 		if first && !sleep(p.ctx, delay) {

@@ -3,6 +3,8 @@ package exchange
 import (
 	"sync"
 	"time"
+
+	"github.com/quic-go/quic-go"
 )
 
 const (
@@ -45,14 +47,14 @@ func (m *meter) slice(late time.Duration) {
 	}
 }
 
-// pressed counts what was answered since the last look if the lane was pressed, and begins the next span.
-func (m *meter) pressed(now time.Time) {
+// pressed counts what was answered since the last look if the lane was pressed, and begins the next span. st is what the transport shows, if anything was
+// answered.
+func (m *meter) pressed(st quic.ConnectionStats, now time.Time) {
 	p, n := m.press, m.got-m.press.got
 	m.press = press{at: now, got: m.got, late: noTime}
 	if p.at.IsZero() || n <= 0 || m.stats == nil || m.rated || float64(p.starved) > pressIdle*float64(now.Sub(p.at)) {
 		return
 	}
-	st := m.stats()
 	queue := st.LatestRTT - st.MinRTT
 	if m.win != nil {
 		if p.late == noTime || queue < p.late/2 || p.late < m.win.burst() {

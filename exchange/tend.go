@@ -3,16 +3,18 @@ package exchange
 import "time"
 
 // tendEvery is how often lanes are looked after: late chunks are found, and lanes added.
-// Meters look every lookEvery, a multiple of it.
+// Meters look every lookEvery, a multiple of it. Where no lane has a window nobody looks in between: near hosts need no help, and each look wakes the process.
 const tendEvery = 25 * time.Millisecond
 
 // tended reports whether the run needs somebody who looks after its lanes from the start. It needs x.mu.
 func (x *run) tended() bool {
-	if len(x.meters) > 0 {
-		return true
-	}
+	return len(x.meters) > 0 || x.windowed()
+}
+
+// windowed reports whether a lane has a window, or may get one. It needs x.mu.
+func (x *run) windowed() bool {
 	for _, p := range x.peers {
-		if p.open > 0 && p.path.known() {
+		if p.open > 0 && (p.win != nil || p.path.known()) {
 			return true
 		}
 	}
@@ -32,7 +34,8 @@ const tollEvery = time.Second
 
 // tend looks after the lanes until done is closed. [Config.Observe] and [Config.Lost] are called without a lock, and [Config.Path] as well.
 func (x *run) tend(done <-chan struct{}) {
-	tick := time.NewTicker(tendEvery)
+	every := tendEvery
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var samples []Sample // reused
 	var tolls []Toll
@@ -63,6 +66,14 @@ func (x *run) tend(done <-chan struct{}) {
 		if last || now.Sub(looked) >= lookEvery {
 			looked = now
 			samples = x.trusted(x.observe(now, last, samples), now)
+		}
+		next := lookEvery
+		if x.windowed() {
+			next = tendEvery
+		}
+		if next != every {
+			every = next
+			tick.Reset(every)
 		}
 		if x.eng.cfg.Lost != nil && (last || now.Sub(told) >= tollEvery) {
 			told, tolls = now, x.tolls(tolls[:0])

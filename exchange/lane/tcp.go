@@ -66,15 +66,8 @@ func (e *Endpoint) TCPTraffic(name string) TCPTraffic {
 // ctx bounds the call, not the stream; its cause is the error when it ends. Other errors wrap
 // ErrWrongCluster, an *IdentityError, ErrSelf, net.ErrClosed, or what the system says.
 func (e *Endpoint) OpenTCP(ctx context.Context, name, congestion string, k StreamKind) (*TCPStream, error) {
-	for {
-		s := e.tcp.take(name, congestion)
-		if s == nil {
-			break
-		}
-		if s.begin(k) == nil {
-			return s, nil
-		}
-		s.Abort() // it has broken just now; try the next one
+	if s := e.TakeTCP(name, congestion, k); s != nil {
+		return s, nil
 	}
 	c, err := e.dialTCP(ctx, name, congestion)
 	if err != nil {
@@ -93,6 +86,17 @@ func (e *Endpoint) OpenTCP(ctx context.Context, name, congestion string, k Strea
 		return nil, fmt.Errorf("open stream to %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// TakeTCP is OpenTCP on a connection that rests, nil if none does. It makes no connection, and does not block.
+func (e *Endpoint) TakeTCP(name, congestion string, k StreamKind) *TCPStream {
+	for {
+		s := e.tcp.take(name, congestion)
+		if s == nil || s.begin(k) == nil {
+			return s
+		}
+		s.Abort() // it has broken just now; try the next one
+	}
 }
 
 // ReadyTCP makes sure that a connection rests on which OpenTCP would open a stream at once.

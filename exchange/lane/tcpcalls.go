@@ -17,6 +17,7 @@ type rawTCP struct {
 	*net.TCPConn
 	raw     syscall.RawConn
 	in, out direction
+	ask     inquiry
 }
 
 // A direction is what one call, of reading or of writing, needs.
@@ -52,6 +53,7 @@ func fastTCP(c net.Conn) net.Conn {
 	}
 	f := &rawTCP{TCPConn: t, raw: raw}
 	f.in.ready, f.out.ready = f.in.receive, f.out.send
+	f.ask.askInfo, f.ask.askUnsent = f.ask.tcpInfo, f.ask.notSent
 	return f
 }
 
@@ -210,12 +212,42 @@ func (c *rawTCP) failed(op, call string, errno unix.Errno) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(call, errno)}
 }
 
+// An inquiry asks the kernel about a connection, without garbage and without waking the monitor thread.
+type inquiry struct {
+	mu     sync.Mutex // held during a call
+	info   unix.TCPInfo
+	size   uint32 // of info
+	unsent int32  // bytes that the kernel was given and has not sent
+	errno  unix.Errno
+
+	askInfo, askUnsent func(fd uintptr)
+}
+
+func (q *inquiry) tcpInfo(fd uintptr) {
+	q.size = uint32(unsafe.Sizeof(q.info))
+	_, _, q.errno = unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&q.info)), uintptr(unsafe.Pointer(&q.size)), 0)
+}
+
+func (q *inquiry) notSent(fd uintptr) {
+	_, _, q.errno = unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCOUTQNSD, uintptr(unsafe.Pointer(&q.unsent)))
+}
+
 // info asks the kernel about the connection.
 func (c *rawTCP) info() (i unix.TCPInfo, ok bool) {
-	err := c.raw.Control(func(fd uintptr) {
-		size := uint32(unsafe.Sizeof(i))
-		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&i)), uintptr(unsafe.Pointer(&size)), 0)
-		ok = errno == 0
-	})
-	return i, err == nil && ok
+	q := &c.ask
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := c.raw.Control(q.askInfo)
+	return q.info, err == nil && q.errno == 0
+}
+
+// unsent returns how many bytes the kernel was given and has not sent, 0 where it does not say. Unlike info it takes no lock of the socket's.
+func (c *rawTCP) unsent() int {
+	q := &c.ask
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := c.raw.Control(q.askUnsent); err != nil || q.errno != 0 {
+		return 0
+	}
+	return int(q.unsent)
 }

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,9 @@ func (r *records) await(fd uintptr) {
 	if want == max(r.told, 1) {
 		return
 	}
-	if err := unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, want); err == nil {
+	low := int32(want)
+	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, uintptr(unsafe.Pointer(&low)), unsafe.Sizeof(low), 0)
+	if errno == 0 {
 		r.told = want
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gridagent/gridagent/internal/headroom"
 )
 
 // serveDialed keeps c, whose first stream is s, for as long as it is of use.
@@ -124,7 +126,10 @@ func (e *Endpoint) serveTCP(raw net.Conn, conf *tls.Config, v *visitor) {
 		c.raw.SetDeadline(time.Time{})
 		h := e.tcp.handlers[StreamKind(kind[0])]
 		s := c.stream()
-		if h == nil || !e.start(func() { h(c.ctx, s) }) {
+		if h == nil || !e.start(func() {
+			headroom.Grow()
+			h(c.ctx, s)
+		}) {
 			return
 		}
 		if !c.finish(s) {

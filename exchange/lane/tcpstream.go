@@ -279,8 +279,7 @@ func (s *TCPStream) Kept() int {
 	if !ok {
 		return 0
 	}
-	i, _ := t.info()
-	return int(i.Notsent_bytes)
+	return t.unsent()
 }
 
 // Stats returns what the kernel knows of the connection, in the form in which quic-go tells it: a
