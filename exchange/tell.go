@@ -11,7 +11,7 @@ import (
 const tellEvery = 200 * time.Millisecond
 
 // soon is the size of a chunk, in bytes, the whole of which follows its first bytes so soon that nobody is told of these, unless a window waits for it.
-const soon = 16 << 10
+const soon = 64 << 10
 
 // A teller answers the frames of one stream, and its chunks with how many of their bytes were read.
 type teller struct {
@@ -27,10 +27,12 @@ type teller struct {
 }
 
 // begin answers the opener's wish to be told after each step bytes: nothing was read, and so
-// late is it here. Its first packet meets the shortest queue.
+// late is it here. Its first packet meets the shortest queue. Where no window waits for it nobody needs that, and an answer is a packet that wakes somebody.
 func (t *teller) begin(step int) {
 	t.on, t.step = true, step
-	t.answer(time.Now(), 0)
+	if step > 0 {
+		t.answer(time.Now(), 0)
+	}
 }
 
 // flush writes the answers.

@@ -36,7 +36,11 @@ func (p *Prober) pinger(ctx context.Context) error {
 		return err
 	}
 	for {
-		peer, ok := p.nextPing(p.look(), p.cfg.Busy())
+		var peer Peer
+		ok := false
+		if busy := p.cfg.Busy(); !busy || p.strangers() {
+			peer, ok = p.nextPing(p.look(), busy)
+		}
 		if !ok {
 			if err := sleep(ctx, p.pingRest(time.Now())); err != nil {
 				return err
@@ -49,6 +53,21 @@ func (p *Prober) pinger(ctx context.Context) error {
 		}
 		p.settle(peer.Name, func(s *peerState) *schedule { return &s.ping }, p.nextRound(peer), err)
 	}
+}
+
+// strangers reports whether a peer may wait for its first ping. Beside an exchange nobody else is pinged.
+func (p *Prober) strangers() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.around.partners) == 0 {
+		return true // nobody has looked who is there
+	}
+	for name := range p.around.partners {
+		if s := p.peers[name]; s == nil || s.ping.notBefore.IsZero() && !s.ping.running {
+			return true
+		}
+	}
+	return false
 }
 
 // pingRest is how long a pinger rests that has found nobody to ping: while a peer waits to be dialed, or its path seems to have become

@@ -48,17 +48,24 @@ func (p *Prober) news(now time.Time) {
 	if p.cfg.Known == nil || !p.cfg.Busy() {
 		return
 	}
+	self := p.cfg.Self
+	var sites map[string][]string // peers by site
+	for _, q := range p.look() {
+		if q.site() != self.site() {
+			if sites == nil {
+				sites = make(map[string][]string)
+			}
+			sites[q.site()] = append(sites[q.site()], q.Name)
+		}
+	}
+	if sites == nil {
+		return // one site has no links
+	}
 	round, _ := roundAt(now)
-	r, self := p.roster(), p.cfg.Self
+	r := p.roster()
 	own := r.team(self.site())
 	if own < 0 {
 		return
-	}
-	sites := make(map[string][]string) // peers by site
-	for _, q := range p.look() {
-		if q.site() != self.site() {
-			sites[q.site()] = append(sites[q.site()], q.Name)
-		}
 	}
 	for _, site := range slices.Sorted(maps.Keys(sites)) {
 		peers := slices.Sorted(slices.Values(sites[site]))
