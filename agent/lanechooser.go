@@ -225,6 +225,10 @@ func (a *Agent) openLanes(site func(host string) string) {
 			if e.Has(netmap.FieldLatency) {
 				w.rtt = max(2*e.Latency, 1)
 			}
+			// Where pings were measured beside a load the connection knows better: no way is longer than its shortest round trip.
+			if st, ok := a.endpoint.Stats(host); ok && st.MinRTT > 0 && w.rtt > 0 {
+				w.rtt = min(w.rtt, st.MinRTT)
+			}
 			if e.TellsLoss() {
 				w.loss = e.Loss
 			}

@@ -60,9 +60,16 @@ const (
 	apart = 0.05
 )
 
-// factor returns the corrections as of now.
+// factor returns the corrections as of now, to be called by one goroutine at a time.
 func (s *plans) factor(now time.Time) func(planner.Spot, string) float64 {
-	return func(c planner.Spot, algorithm string) float64 { return s.experience.Factor(c, algorithm, now) }
+	var last *planner.Judgement
+	var at planner.Spot
+	return func(c planner.Spot, algorithm string) float64 {
+		if last == nil || c != at {
+			last, at = s.experience.Judge(c, now), c
+		}
+		return last.Factor(algorithm)
+	}
 }
 
 // planKept returns the parts of a plan that is kept for r, stamped with the exchange's id.

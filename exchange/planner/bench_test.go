@@ -104,3 +104,24 @@ func BenchmarkSelect(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkJudge is what it costs to ask whether a plan that is kept is still the best of its candidates.
+func BenchmarkJudge(b *testing.B) {
+	var x Experience
+	at := middle(someClass)
+	for size := -1; size <= 1; size++ {
+		for _, alg := range Algorithms(plan.Allgather) {
+			s := at
+			s.Size += size
+			for i := range maxSamples {
+				x.Add(s, alg.Name, 1, 1+float64(i)/8, false, noon)
+			}
+		}
+	}
+	for b.Loop() {
+		j := x.Judge(at, noon)
+		for _, alg := range Algorithms(plan.Allgather) {
+			j.Factor(alg.Name)
+		}
+	}
+}

@@ -15,7 +15,7 @@ const (
 	// maxFactor bounds a correction. Where processors are what is slow all algorithms take many times their forecasts: as long as 4 was the most, 32 hosts on two processors
 	// took rings that were 5.5 times as slow as forecast and bruck, 9 times, for equals.
 	maxFactor = 32
-	// maxOnce bounds what one operation alone may say: something else may have gone over the links. No correction is below 1/maxOnce.
+	// maxOnce bounds what one operation alone may say, over what other kinds take: something else may have gone over the links. No correction is below 1/maxOnce.
 	maxOnce = 4
 	// maxCommon bounds what an algorithm that never ran is charged for one other, and all that are like that: what is further off is their plans' own fault. 16 hosts on four switches that nobody
 	// knew of stayed with a ring that crossed each cable four times, 4 times its forecast, beside recursive doubling, which takes half as long. The more algorithms take long, though, the
@@ -120,138 +120,9 @@ type Correction struct {
 	Last      time.Time
 }
 
-// Factor returns by what a forecast of algorithm for operations at s is to be multiplied, between 1/4 and 32: what its operations took over their forecasts, most of all those of about
-// that size, less decided the fewer, the older and the further off they are. Of operations of about one size, less than a fifth apart, the median counts. Those up to a factor
-// of 16 away tell where there are none nearer. Where the algorithm never ran, those that are like it tell ([Algorithm.Kin]), and if none of these ran all others do: one that nobody has tried is no better than
-// the rest for that, unless these take more than twice as long as forecast. Where k kinds do, only 1/(k+1) of that (its logarithm) is taken to be their own fault.
-//
-// Classes alone would not do: 64 KiB is where one begins, and half of what was believed of that size came from 16 KiB, where shift took 0.93 times its forecast and aapc 1.3. It took
-// shift for 64 KiB for good, at 1.5 times, beside aapc at 1.2.
+// Factor is [Experience.Judge] for one algorithm.
 func (x *Experience) Factor(s Spot, algorithm string, now time.Time) float64 {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var near []sized
-	for step := -farSizes; step <= farSizes; step++ {
-		c := s.Class
-		c.Size += step
-		if r := x.records[recordKey{c, algorithm}]; r != nil {
-			near = s.appendNear(near, r)
-		}
-	}
-	if f, ok := s.correction(near, now); ok {
-		return f
-	}
-	kin := kinOf(s.Collective, algorithm)
-	byKin := make(map[string][]sized)
-	near = near[:0]
-	for k, r := range x.records {
-		if c := s.Class; k.Collective == c.Collective && k.Sites == c.Sites && k.Hosts == c.Hosts && max(k.Size-c.Size, c.Size-k.Size) <= farSizes {
-			near = s.appendNear(near, r)
-			of := kinOf(c.Collective, k.algorithm)
-			byKin[of] = s.appendNear(byKin[of], r)
-		}
-	}
-	if f, ok := s.correction(byKin[kin], now); ok {
-		return f
-	}
-	kinds := 0.
-	for _, of := range byKin {
-		if _, ok := s.correction(of, now); ok {
-			kinds++
-		}
-	}
-	f, _ := s.correction(near, now)
-	return min(f, max(maxCommon, math.Pow(f, kinds/(kinds+1))))
-}
-
-const (
-	farSizes  = 2       // classes of size
-	sizeSteps = 8       // of a class: sizes in one step are the same
-	sameSize  = 1. / 16 // of a class, squared: a sample a quarter of a class away counts half as much as one of the size itself
-)
-
-// A sized is a sample of an operation of about the same size.
-type sized struct {
-	step int // of a class, from the size asked for
-	Sample
-}
-
-// appendNear appends the samples of r, and how far their sizes are from that of s.
-func (s Spot) appendNear(to []sized, r *Record) []sized {
-	for _, sample := range r.Samples {
-		to = append(to, sized{int(math.Floor(sizeSteps * (float64(r.Size-s.Size) + sample.Within))), sample})
-	}
-	return to
-}
-
-// correction returns what samples say of operations at s, and whether they say anything: the mean of the medians of each size, the nearer ones weighing more. Of sizes a factor of four
-// away it is half as sure.
-func (s Spot) correction(near []sized, now time.Time) (float64, bool) {
-	slices.SortFunc(near, func(a, b sized) int { return cmp.Compare(a.step, b.step) })
-	var sum, weights, evidence, closeness float64
-	var same []Sample
-	for i, n := range near {
-		if same = append(same, n.Sample); i+1 < len(near) && near[i+1].step == n.step {
-			continue
-		}
-		mid, weight := median(same, now)
-		same = same[:0]
-		off := (float64(n.step)+0.5)/sizeSteps - s.Within
-		k := weight / (sameSize + off*off)
-		sum, weights, evidence, closeness = sum+k*mid, weights+k, evidence+weight, closeness+k/(1+off*off)
-	}
-	if evidence < leastEvidence {
-		return 1, false
-	}
-	return believed(sum/weights, closeness/weights, evidence), true
-}
-
-// believed returns the correction that operations of a median ratio, given as its logarithm, make, of sizes that are so close and with so much evidence. One operation
-// alone says no more than maxOnce.
-func believed(median, closeness, evidence float64) float64 {
-	if evidence < 1.5 {
-		median = min(median, math.Log(maxOnce))
-	}
-	return math.Exp(median * closeness * evidence / (evidence + 1))
-}
-
-// leastEvidence is the weight from which on samples say anything: some twenty hours after the last there is none.
-const leastEvidence = 0.1
-
-// factor returns the correction that samples of one size give, and whether they give any.
-func factor(samples []Sample, now time.Time) (float64, bool) {
-	mid, total := median(samples, now)
-	if total < leastEvidence {
-		return 1, false
-	}
-	return believed(mid, 1, total), true
-}
-
-// median returns the logarithm of the median ratio of samples, and their weight together. Older ones weigh less. Between two in the middle the median is half way: then one outlier of
-// two has no more say than the other. Halves are equal but for what adding up rounds.
-func median(samples []Sample, now time.Time) (mid, total float64) {
-	type weighted struct{ log, weight float64 }
-	var ws []weighted
-	for _, s := range samples {
-		w := s.Weight * math.Exp2(-max(now.Sub(s.At), 0).Hours()/halfLife.Hours())
-		ws = append(ws, weighted{math.Log(s.Ratio), w})
-	}
-	slices.SortFunc(ws, func(a, b weighted) int { return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.weight, b.weight)) })
-	for _, w := range ws { // sorted: samples come in the order of maps, and sums hang on their order
-		total += w.weight
-	}
-	below := 0.
-	for i, w := range ws {
-		if below += w.weight; below < total/2*(1-1e-9) {
-			continue
-		}
-		mid = w.log
-		if below <= total/2*(1+1e-9) && i+1 < len(ws) {
-			mid = (w.log + ws[i+1].log) / 2
-		}
-		break
-	}
-	return mid, total
+	return x.Judge(s, now).Factor(algorithm)
 }
 
 // Corrections lists what x knows, in order of class and algorithm.
