@@ -355,10 +355,8 @@ func median(v []BytesPerSec) BytesPerSec {
 
 // PredictionError says how far [Predict] is off: every measured pair is predicted from the
 // others, as if it had not been measured. The error of a pair is |predicted−measured|/measured;
-// n is how many pairs could be predicted. With n pairs it takes O(n²) at worst: of more
-// than 2,000 measured pairs of one direction, every k-th is tried.
+// n is how many pairs could be predicted. With p pairs it takes O(p log² p).
 func PredictionError(s *Snapshot) (median, p90 float64, n int) {
-	const most = 2000
 	byDirection := map[[2]string][]sample{}
 	for i := range s.N() {
 		for j := range s.N() {
@@ -372,14 +370,9 @@ func PredictionError(s *Snapshot) (median, p90 float64, n int) {
 	}
 	var errs []float64
 	for _, pairs := range byDirection {
-		p := &Predictor{measured: map[[2]string][]sample{}}
-		for k := 0; k < len(pairs); k += 1 + len(pairs)/most {
-			out := pairs[k]
-			p.measured[[2]string{}] = slices.Delete(slices.Clone(pairs), k, k+1)
-			if e := p.Fill(Estimate{Known: FieldLatency, Latency: out.latency}, "", ""); e.Has(FieldBandwidth) {
-				errs = append(errs, math.Abs(float64(e.Bandwidth/out.bandwidth)-1))
-			}
-		}
+		eachMedian(slices.Clone(pairs), pairs, true, func(of sample, predicted BytesPerSec) {
+			errs = append(errs, math.Abs(float64(predicted/of.bandwidth)-1))
+		})
 	}
 	if len(errs) == 0 {
 		return 0, 0, 0
@@ -397,10 +390,20 @@ type sample struct {
 }
 
 // medians returns, by place, the median bandwidth of the samples that are alike to each of
-// gaps. Sorted by latency, the samples alike to one gap after another form a window that
+// gaps.
+func medians(samples, gaps []sample) map[int]BytesPerSec {
+	out := make(map[int]BytesPerSec, len(gaps))
+	eachMedian(samples, gaps, false, func(g sample, m BytesPerSec) { out[g.at] = m })
+	return out
+}
+
+// eachMedian tells of each of gaps the median bandwidth of the samples that are alike to it, if there are any; with others the gaps are
+// samples themselves, and do not count for their own. Both are sorted.
+//
+// Sorted by latency, the samples alike to one gap after another form a window that
 // only moves forward, since both its ends rise with the latency. A binary indexed tree
 // over the ranks of the bandwidths holds what is in the window.
-func medians(samples, gaps []sample) map[int]BytesPerSec {
+func eachMedian(samples, gaps []sample, others bool, tell func(gap sample, median BytesPerSec)) {
 	byLatency := func(a, b sample) int {
 		return cmp.Or(cmp.Compare(a.latency, b.latency), cmp.Compare(a.at, b.at))
 	}
@@ -418,7 +421,6 @@ func medians(samples, gaps []sample) map[int]BytesPerSec {
 		return i
 	}
 
-	out := make(map[int]BytesPerSec, len(gaps))
 	first, end := 0, 0 // the window is samples[first:end]
 	for _, g := range gaps {
 		low, high := alike(g.latency)
@@ -428,12 +430,19 @@ func medians(samples, gaps []sample) map[int]BytesPerSec {
 		for ; first < end && samples[first].latency < low; first++ {
 			window.add(rank(samples[first].bandwidth), -1)
 		}
-		if k := end - first; k > 0 {
+		k := end - first
+		if others {
+			k--
+			window.add(rank(g.bandwidth), -1)
+		}
+		if k > 0 {
 			a, b := values[window.nth((k-1)/2)], values[window.nth(k/2)]
-			out[g.at] = a + (b-a)/2
+			tell(g, a+(b-a)/2)
+		}
+		if others {
+			window.add(rank(g.bandwidth), 1)
 		}
 	}
-	return out
 }
 
 // ranks is a binary indexed tree (Fenwick): how many of each rank there are. Index 0 is unused.

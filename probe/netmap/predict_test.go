@@ -260,6 +260,25 @@ func TestPredictionError(t *testing.T) {
 	}
 }
 
+// The error is what leaving out one pair after another finds.
+func TestPredictionErrorLeavesOneOut(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		samples := make([]sample, 1+rng.IntN(40))
+		for i := range samples {
+			samples[i] = sample{at: i, latency: time.Duration(rng.IntN(12)) * time.Millisecond, bandwidth: BytesPerSec(1 + rng.IntN(6))}
+		}
+		got := make(map[int]BytesPerSec)
+		eachMedian(slices.Clone(samples), slices.Clone(samples), true, func(g sample, m BytesPerSec) { got[g.at] = m })
+		for i, s := range samples {
+			want, ok := medianOf(slices.Delete(slices.Clone(samples), i, i+1), s.latency)
+			if m, has := got[i]; has != ok || m != want {
+				t.Fatalf("seed %d: sample %d of %d: %v, %v; want %v, %v", seed, i, len(samples), m, has, want, ok)
+			}
+		}
+	}
+}
+
 // A pair that only trains have measured gets what bulk probes have found a flow to get where like pairs need many lanes, and keeps what it has where
 // their words contradict each other.
 func TestPredictWhatLanesTell(t *testing.T) {
