@@ -280,5 +280,5 @@ func (p *Prober) longDone(l longProbe, err error) {
 	}
 }
 
-// pressed reports whether long probes are to leave the network to somebody here.
+// pressed reports whether probes that can wait are to leave the network to somebody here.
 func (p *Prober) pressed() bool { return p.cfg.Busy() || p.cfg.Hurried() }

@@ -32,8 +32,8 @@ type Config struct {
 	// is granted. Nil means never.
 	Busy func() bool
 	// Hurried reports whether somebody here has just begun or ended an operation of a few bytes, which waits
-	// behind what a long probe has put into queues: no long probe begins, and one that runs ends. Whoever
-	// answers sees to it that it is false often enough. Nil means never.
+	// behind what a long probe has put into queues, and for what any other takes of the processor: no probe begins that can wait,
+	// and a long one that runs ends. Whoever answers sees to it that it is false often enough. Nil means never.
 	Hurried func() bool
 	// Pressed returns how many bytes of exchanges a peer has read, from any time on, over lanes that the network
 	// held back then: they always had something to send, and it stood in a queue on the way. Nil: falls

@@ -38,7 +38,7 @@ func (p *Prober) pinger(ctx context.Context) error {
 	for {
 		var peer Peer
 		ok := false
-		if busy := p.cfg.Busy(); !busy || p.strangers() {
+		if busy := p.pressed(); !busy || p.strangers() {
 			peer, ok = p.nextPing(p.look(), busy)
 		}
 		if !ok {
@@ -55,7 +55,7 @@ func (p *Prober) pinger(ctx context.Context) error {
 	}
 }
 
-// strangers reports whether a peer may wait for its first ping. Beside an exchange nobody else is pinged.
+// strangers reports whether a peer may wait for its first ping. Beside operations nobody else is pinged.
 func (p *Prober) strangers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

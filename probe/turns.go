@@ -35,7 +35,7 @@ const (
 )
 
 // turns waits for this host's part of each round, which begins at offset, and takes the
-// turn, until ctx ends.
+// turn, until ctx ends. Beside operations of this host it does not: also small ones wait for what trains take of ports and processors.
 func (p *Prober) turns(ctx context.Context, offset time.Duration, turn func(ctx context.Context, round int64)) error {
 	const early = time.Millisecond // a timer that fires so early must not give the turn twice
 	for least := time.Duration(0); ; least = early {
@@ -47,7 +47,7 @@ func (p *Prober) turns(ctx context.Context, offset time.Duration, turn func(ctx 
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
-		if round, _ := roundAt(time.Now()); !p.cfg.Busy() {
+		if round, _ := roundAt(time.Now()); !p.pressed() {
 			turn(ctx, round)
 		}
 	}
