@@ -207,6 +207,14 @@ func TestOnceAmongOthers(t *testing.T) {
 	if f := x.Factor(at, "recursive-doubling", noon); f < 1.5*same {
 		t.Errorf("after one operation that took 40 times its forecast, and others 8 times: %.2f", f)
 	}
+	var y Experience // what is like it is no better for that
+	for range 4 {
+		y.Add(at, "lr3", 1, 8, false, noon)
+	}
+	y.Add(at, "recursive-doubling", 1, 40, false, noon)
+	if own, kin := y.Factor(at, "recursive-doubling", noon), y.Factor(at, "bruck", noon); kin < own*0.99 || kin < 4 {
+		t.Errorf("recursive-doubling, once at 40: %.2f, bruck, which is like it: %.2f", own, kin)
+	}
 }
 
 // TestFactorOfTwo: between two samples in the middle that weigh alike the correction is half way, whatever their age does to the last digits.

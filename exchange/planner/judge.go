@@ -12,15 +12,16 @@ type Judgement struct {
 	spot  Spot
 	own   map[string][]sized // by algorithm, in order
 	alone map[string]float64 // corrections by algorithm, of those that say anything
-	kins  map[string]float64 // corrections by kin, of those that say anything
+	first map[string]float64 // corrections by kin, likewise, as if nothing were known of other kinds
+	kins  map[string]float64 // and with what these take for prior
 	all   float64            // correction by all of them together
 }
 
 // Judge returns what x says of operations at s.
 func (x *Experience) Judge(s Spot, now time.Time) *Judgement {
-	j := &Judgement{spot: s, own: make(map[string][]sized), alone: make(map[string]float64), kins: make(map[string]float64)}
-	var all []sized
-	byKin := make(map[string][]sized)
+	j := &Judgement{
+		spot: s, own: make(map[string][]sized), alone: make(map[string]float64), first: make(map[string]float64), kins: make(map[string]float64),
+	}
 	x.mu.Lock()
 	for k, r := range x.records {
 		if c := s.Class; k.Collective == c.Collective && k.Sites == c.Sites && k.Hosts == c.Hosts && max(k.Size-c.Size, c.Size-k.Size) <= farSizes {
@@ -28,10 +29,9 @@ func (x *Experience) Judge(s Spot, now time.Time) *Judgement {
 		}
 	}
 	x.mu.Unlock()
+	var all []sized
+	byKin := make(map[string][]sized)
 	for name, of := range j.own {
-		if f, ok := s.correction(of, 1); ok {
-			j.alone[name] = f
-		}
 		all = append(all, of...)
 		kin := kinOf(s.Collective, name)
 		byKin[kin] = append(byKin[kin], of...)
@@ -39,7 +39,17 @@ func (x *Experience) Judge(s Spot, now time.Time) *Judgement {
 	j.all, _ = s.correction(all, 1) // 1 without experience
 	for kin, of := range byKin {
 		if f, ok := s.correction(of, 1); ok {
+			j.first[kin] = f
+		}
+	}
+	for kin, of := range byKin {
+		if f, ok := s.correction(of, j.others(kin)); ok {
 			j.kins[kin] = f
+		}
+	}
+	for name, of := range j.own {
+		if f, ok := s.correction(of, j.others(kinOf(s.Collective, name))); ok {
+			j.alone[name] = f
 		}
 	}
 	return j
@@ -87,7 +97,7 @@ func (j *Judgement) mates(kin, but string) float64 {
 // others returns what kinds other than kin take over their forecasts, 1 if none has run.
 func (j *Judgement) others(kin string) float64 {
 	var logs []float64
-	for k, f := range j.kins {
+	for k, f := range j.first {
 		if k != kin {
 			logs = append(logs, math.Log(f))
 		}
