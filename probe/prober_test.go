@@ -227,6 +227,37 @@ func TestProbesYieldToExchanges(t *testing.T) {
 	})
 }
 
+// While small operations follow one another no trains begin that can wait; afterwards they go on.
+func TestTrainsYieldToSmallOperations(t *testing.T) {
+	cfg := small()
+	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
+		w := newWorld(t)
+		var hurried atomic.Bool
+		ms := w.joinAll(n, cfg, func(c *Config) { c.Hurried = hurried.Load })
+		trains := func() (sum int64) {
+			for _, b := range w.bytes() {
+				sum += b
+			}
+			return sum
+		}
+		w.run(ms, true, func(context.Context) {
+			time.Sleep(time.Minute)
+			hurried.Store(true)
+			time.Sleep(5 * time.Second) // what was under way
+			before := trains()
+			time.Sleep(2 * time.Minute)
+			if got := trains(); got != before || before == 0 {
+				t.Errorf("%d bytes of trains in two minutes of small operations, %d before", got-before, before)
+			}
+			hurried.Store(false)
+			time.Sleep(2 * time.Minute)
+			if got := trains(); got == before {
+				t.Error("no trains in the two minutes after small operations")
+			}
+		})
+	})
+}
+
 // The keeper of a site is cut off, but the membership has not noticed. The other host
 // of the site still measures its links, and nobody waits for ever.
 func TestSilentKeeper(t *testing.T) {
