@@ -21,6 +21,14 @@ func (x *run) windowed() bool {
 	return false
 }
 
+// pause is how long nobody looks after the lanes. It needs x.mu.
+func (x *run) pause() time.Duration {
+	if x.windowed() {
+		return tendEvery
+	}
+	return lookEvery
+}
+
 // lookAfter has somebody look after the lanes, if nobody does. It needs x.mu, and x.ended not to be set.
 func (x *run) lookAfter() {
 	if !x.tending {
@@ -63,15 +71,11 @@ func (x *run) tend(done <-chan struct{}) {
 			watched = now
 			x.watch(now, paths)
 		}
-		if last || now.Sub(looked) >= lookEvery {
+		if last || now.Sub(looked) >= lookEvery-tendEvery/2 { // one tick may come later than the next one
 			looked = now
 			samples = x.trusted(x.observe(now, last, samples), now)
 		}
-		next := lookEvery
-		if x.windowed() {
-			next = tendEvery
-		}
-		if next != every {
+		if next := x.pause(); next != every {
 			every = next
 			tick.Reset(every)
 		}

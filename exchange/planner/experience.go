@@ -114,15 +114,10 @@ func compareNames(a, b *Record) int {
 type Correction struct {
 	Class
 	Algorithm string
-	Factor    float64 // what these operations alone make of forecasts, see [Experience.Factor]
+	Factor    float64 // what these operations alone make of forecasts, see [Judgement.Factor]
 	Median    float64 // of achieved / forecast
 	Samples   int
 	Last      time.Time
-}
-
-// Factor is [Experience.Judge] for one algorithm.
-func (x *Experience) Factor(s Spot, algorithm string, now time.Time) float64 {
-	return x.Judge(s, now).Factor(algorithm)
 }
 
 // Corrections lists what x knows, in order of class and algorithm.

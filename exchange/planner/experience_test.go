@@ -15,6 +15,11 @@ var someClass = Class{Collective: plan.Allgather, Sites: "NTH+UT", Hosts: 4, Siz
 // middle is the middle of a class.
 func middle(c Class) Spot { return Spot{c, 0.5} }
 
+// Factor is [Experience.Judge] for one algorithm.
+func (x *Experience) Factor(s Spot, algorithm string, now time.Time) float64 {
+	return x.Judge(s, now).Factor(algorithm)
+}
+
 // TestFactorHasNoSteps: from size to size corrections move little, and in the middle of a class they are its own.
 func TestFactorHasNoSteps(t *testing.T) {
 	for seed := range uint64(20) {

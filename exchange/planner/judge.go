@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Judgement is what an [Experience] says of operations at one spot.
+// A Judgement is what an [Experience] says of operations at one spot, for one goroutine at a time: one pass over the records serves all candidates of a plan.
 type Judgement struct {
 	spot  Spot
 	own   map[string][]sized // by algorithm, in order

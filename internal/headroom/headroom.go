@@ -2,7 +2,7 @@
 //
 // A goroutine begins with a small stack, and one that writes to a TLS connection, or reads from one, needs twice as much. The runtime then
 // copies what is there and adjusts every pointer into it, frame by frame. Where that happens at the bottom of fifteen frames it takes tens of
-// microseconds: of a small exchange between many hosts, which begins two goroutines for each pair of them, 4 % of the CPU time.
+// microseconds: of an alltoall between many hosts, which begins two such goroutines for each pair of them, 4 % of the CPU time (docs/design/lanes.md, "What a packet costs").
 package headroom
 
 // size is what fits no stack of 4 KiB, and leaves one of 8 KiB to those who come next.
