@@ -97,9 +97,11 @@ func TestBulkCaps(t *testing.T) {
 		if err != nil || r.Bytes > 700e3 || r.Rate == 0 {
 			t.Errorf("500 kB: %+v, %v", r, err)
 		}
+		time.Sleep(time.Second) // until the other side has heard that it is over
 		if r, err = w.from.prober.bulk(ctx, w.to.peer, bulkOptions{bytes: 40e3}); err == nil || r.Rate != 0 || r.Bytes > 100e3 {
 			t.Errorf("40 kB: %+v, %v", r, err)
 		}
+		time.Sleep(time.Second)
 		if r, err = w.from.prober.bulk(ctx, w.to.peer, bulkOptions{time: 600 * time.Millisecond}); err != nil || r.Enough || r.Took > 800*time.Millisecond {
 			t.Errorf("600 ms: %+v, %v", r, err)
 		}

@@ -14,6 +14,9 @@ import (
 // TestGlance: seconds after the start the map says what the links of a grid that holds each flow carry, and nothing of links that
 // one flow fills, nor more of those where losses decide.
 func TestGlance(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("six worlds: run without the race detector, which multiplies its CPU time by ten")
+	}
 	const ms = time.Millisecond
 	for _, tt := range []struct {
 		name string

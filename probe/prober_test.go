@@ -229,6 +229,9 @@ func TestProbesYieldToExchanges(t *testing.T) {
 
 // While small operations follow one another no trains begin that can wait; afterwards they go on.
 func TestTrainsYieldToSmallOperations(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("a world of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	cfg := small()
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := newWorld(t)

@@ -18,6 +18,9 @@ import (
 
 // A host that is never to be measured does not keep the link to its site from long probes.
 func TestHostThatIsNeverMeasured(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("a world of minutes: run without the race detector, which multiplies its CPU time by ten")
+	}
 	cfg := small()
 	gridtest.Run(t, cfg, func(t *testing.T, n *gridnet.Network) {
 		w := newWorld(t)

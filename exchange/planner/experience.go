@@ -39,7 +39,8 @@ type Sample struct {
 type Record struct {
 	Class
 	Algorithm string   `json:"algorithm"`
-	Samples   []Sample `json:"samples"` // oldest first
+	Runs      int      `json:"runs,omitempty"` // how many operations taught something, those among them whose samples are gone
+	Samples   []Sample `json:"samples"`        // oldest first
 }
 
 type recordKey struct {
@@ -67,11 +68,11 @@ func (x *Experience) Add(c Spot, algorithm string, forecast, achieved float64, t
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.add(recordKey{c.Class, algorithm}, s)
+	x.add(recordKey{c.Class, algorithm}, s).Runs++
 }
 
-// add adds a sample. The lock is held.
-func (x *Experience) add(k recordKey, s Sample) {
+// add adds a sample to a record, and returns that. The lock is held.
+func (x *Experience) add(k recordKey, s Sample) *Record {
 	if x.records == nil {
 		x.records = make(map[recordKey]*Record)
 	}
@@ -87,6 +88,7 @@ func (x *Experience) add(k recordKey, s Sample) {
 		r.Samples = slices.Delete(r.Samples, 0, 1)
 	}
 	r.Samples = append(r.Samples, s)
+	return r
 }
 
 // forgetOldest removes the record that has heard nothing for the longest time. The lock is held.
@@ -147,7 +149,7 @@ func (x *Experience) Records() []Record {
 	defer x.mu.Unlock()
 	out := make([]Record, 0, len(x.records))
 	for _, r := range x.records {
-		out = append(out, Record{Class: r.Class, Algorithm: r.Algorithm, Samples: slices.Clone(r.Samples)})
+		out = append(out, Record{Class: r.Class, Algorithm: r.Algorithm, Runs: r.Runs, Samples: slices.Clone(r.Samples)})
 	}
 	slices.SortFunc(out, func(a, b Record) int { return compareNames(&a, &b) })
 	return out

@@ -64,6 +64,9 @@ func ParseExperience(data []byte, now time.Time) (*Experience, error) {
 		if len(r.Samples) == 0 || len(r.Samples) > maxSamples {
 			return nil, fmt.Errorf("experience: record %d has %d samples, want 1 to %d", i, len(r.Samples), maxSamples)
 		}
+		if r.Runs < 0 {
+			return nil, fmt.Errorf("experience: record %d of %d runs, want 0 or more", i, r.Runs)
+		}
 		k := recordKey{r.Class, r.Algorithm}
 		if x.records[k] != nil {
 			return nil, fmt.Errorf("experience: record %d: there is one of %.64q for the same class before it", i, r.Algorithm)
@@ -80,6 +83,7 @@ func ParseExperience(data []byte, now time.Time) (*Experience, error) {
 			}
 			x.add(k, s)
 		}
+		x.records[k].Runs = max(r.Runs, len(r.Samples)) // older agents wrote none
 	}
 	return x, nil
 }

@@ -2,8 +2,11 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -219,6 +222,68 @@ func TestOnceAmongOthers(t *testing.T) {
 	y.Add(at, "recursive-doubling", 1, 40, false, noon)
 	if own, kin := y.Factor(at, "recursive-doubling", noon), y.Factor(at, "bruck", noon); kin < own*0.99 || kin < 4 {
 		t.Errorf("recursive-doubling, once at 40: %.2f, bruck, which is like it: %.2f", own, kin)
+	}
+}
+
+// TestTrialsArePaced: where all take many times their forecasts, what has not run comes one at a time, with more and more operations between, and nearly as much is found as if
+// it came at once.
+func TestTrialsArePaced(t *testing.T) {
+	forecasts := map[string]float64{"lr3": 1, "packed": 1.05, "simple": 1.1, "min3": 1.2, "bruck": 1.3}
+	paced, best := 0., 0.
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 44))
+		takes, least := make(map[string]float64), math.Inf(1)
+		for _, name := range slices.Sorted(maps.Keys(forecasts)) {
+			takes[name] = forecasts[name] * math.Exp(math.Log(8)+0.4*rng.NormFloat64())
+			least = min(least, takes[name])
+		}
+		var x Experience
+		at := middle(someClass)
+		ran := make(map[string]int)
+		var trials []int
+		for op := 1; op <= 40; op++ {
+			j := x.Judge(at, noon)
+			next := slices.MinFunc(slices.Sorted(maps.Keys(forecasts)), func(a, b string) int {
+				return cmp.Compare(forecasts[a]*j.Factor(a), forecasts[b]*j.Factor(b))
+			})
+			if ran[next] == 0 && op > 1 {
+				trials = append(trials, op)
+			}
+			ran[next]++
+			took := takes[next] * math.Exp(0.1*rng.NormFloat64())
+			paced, best = paced+took, best+least
+			x.Add(at, next, forecasts[next], took, false, noon)
+		}
+		for i, op := range trials {
+			if earliest := []int{2, 4, 7, 11}[i]; op < earliest {
+				t.Errorf("seed %d: trials at operations %d, the one at %d is to be at %d or later", seed, trials, op, earliest)
+			}
+		}
+		if len(trials) == 0 {
+			t.Errorf("seed %d: nothing but the first was tried", seed)
+		}
+		if n := x.Records()[0].Runs; n > 40 || len(x.Records()) != len(ran) {
+			t.Errorf("seed %d: %d runs of %s, %d records for %d algorithms", seed, n, x.Records()[0].Algorithm, len(x.Records()), len(ran))
+		}
+	}
+	t.Logf("40 operations took %.3f times as long as by the fastest algorithm alone", paced/best)
+	if paced > 1.3*best {
+		t.Errorf("40 operations took %.3f times as long as by the fastest algorithm alone, want at most 1.3", paced/best)
+	}
+}
+
+// TestUntriedMayBeFarBetter: what is forecast to take less than half of what has run need not wait for its turn, and what ran long ago is as if it had not.
+func TestUntriedMayBeFarBetter(t *testing.T) {
+	var x Experience
+	at := middle(someClass)
+	for _, name := range []string{"lr3", "simple", "bruck"} {
+		x.Add(at, name, 1, 3, false, noon)
+	}
+	if f, own := x.Factor(at, "packed", noon), x.Factor(at, "lr3", noon); f < own*1.5 || f > own*2.5 {
+		t.Errorf("no trial is due: untried %.2f, others %.2f", f, own)
+	}
+	if f := x.Factor(at, "packed", noon.Add(48*time.Hour)); f != 1 {
+		t.Errorf("two days later: untried %.2f", f)
 	}
 }
 

@@ -151,6 +151,9 @@ func TestArrivals(t *testing.T) {
 // TestShareIsOfBlocks: nothing but blocks counts. A link without losses gives them no more than headers leave; and where a fifth of it is busy with what is no
 // block, as copies and probes are none, they get four fifths at most.
 func TestShareIsOfBlocks(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("seconds of CPU: run without the race detector, which multiplies its CPU time by ten")
+	}
 	cell := Cell{Row: Pair, Network: "20Mbps", Size: 30 * mib, Settle: 20 * time.Second, Runs: 1}
 	alone := Reading{Cell: cell}
 	measurePair(t, &alone)

@@ -36,6 +36,9 @@ func measureSeries(t *testing.T, r *Reading, grid string, pause time.Duration) {
 
 // TestYoungAge: agents are as old at their first call as their row says, from the moment on when all of them see all others.
 func TestYoungAge(t *testing.T) {
+	if gridtest.Race {
+		t.Skip("20 agents: run without the race detector, which multiplies its CPU time by ten")
+	}
 	c := Cell{Row: Young, Collective: plan.Allgather, Size: 8, Seed: 1, Settle: 2 * time.Second, Runs: 1} // less than the map takes
 	gridtest.Run(t, configOf(c, load(t, heldGrid)), func(cl *gridtest.Cluster) {
 		for _, h := range cl.Hosts {

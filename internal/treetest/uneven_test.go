@@ -11,6 +11,9 @@ import (
 
 // TestUnevenBlocks: alltoalls of blocks that differ in size end near the bound on one switch whose ports hold 48 packets, and hardly lose any. Phases take 1.3 to 1.45 times the bound there.
 func TestUnevenBlocks(t *testing.T) {
+	if raceDetector {
+		t.Skip("eight alltoalls of 24 hosts: run without the race detector, which multiplies its CPU time by ten")
+	}
 	data, _ := configs.Topology("aapc-conf-a")
 	topo, err := plan.ReadTopology("aapc-conf-a", data)
 	if err != nil {
