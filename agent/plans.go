@@ -28,11 +28,17 @@ type plans struct {
 
 // A running operation was planned here, and its end has not been heard of.
 type running struct {
+	by     run
+	before *run // the plan that was kept for it until experience said that another is faster: hosts may have begun by that one. Else nil
+	begun  time.Time
+	given  time.Time // when its end is given up: nobody tells of operations that fail
+}
+
+// A run is what an operation runs by.
+type run struct {
 	class     planner.Spot
 	algorithm string
 	forecast  float64 // seconds, not corrected
-	begun     time.Time
-	given     time.Time // when its end is given up: nobody tells of operations that fail
 }
 
 // A span is when an operation ran.
@@ -40,9 +46,8 @@ type span struct{ from, to time.Time }
 
 // An outcome is how an operation went that was planned here.
 type outcome struct {
-	class              planner.Spot
-	algorithm          string
-	forecast, achieved float64 // seconds
+	run
+	achieved float64 // seconds
 }
 
 const (
@@ -54,8 +59,9 @@ const (
 	// maxOver bounds the operations that are over and may have run beside one that is not.
 	maxOver = 64
 	// evenStart is the part of its time by which hosts may have begun before the last one if an operation is to teach something: what they
-	// had sent by then is half counted. With 32 agents on two processors it is a tenth and more, whatever the ranks do.
-	evenStart = 0.25
+	// had sent by then is half counted, so that what is learnt is off by up to a quarter. With 32 agents on two processors it is a tenth and more, whatever the ranks do, and of
+	// operations of a quarter of a second that follow one another a half: where that taught nothing, they went by a poor choice for ever.
+	evenStart = 0.6
 	// apart is the part of its time for which another may have run beside one that is to teach something.
 	apart = 0.05
 )
@@ -82,7 +88,16 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		return nil, group.Planned{}, false // decide says what is wrong
 	}
 	factor := a.plans.factor(now)
-	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, a.checks(r, factor))
+	checks := a.checks(r, factor)
+	outdone := checks.Outdone
+	checks.Outdone = func(k *planner.Kept) string {
+		why := outdone(k)
+		if why != "" {
+			a.plans.replaced(id, runOf(&k.Selection), now)
+		}
+		return why
+	}
+	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, checks)
 	if !ok || len(kept.Parts) != len(r.Hosts) {
 		return nil, group.Planned{}, false
 	}
@@ -93,7 +108,7 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		}
 	}
 	s := &kept.Selection
-	a.plans.begin(id, s.Class, s.Algorithm, s.Forecast, now)
+	a.plans.begin(id, runOf(s), now)
 	return parts, group.Planned{
 		Algorithm: s.Algorithm, Epoch: kept.MapEpoch, Bound: seconds(s.Bound), Direct: seconds(s.Direct), Cached: true, Reason: s.Reason,
 		Predicted: seconds(s.Forecast * factor(s.Class, s.Algorithm)),
@@ -133,7 +148,7 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 		return // it was planned, so it cannot be
 	}
 	s := d.selection
-	a.plans.begin(id, d.class, s.Algorithm.Name, s.Taken.Forecast, now)
+	a.plans.begin(id, run{d.class, s.Algorithm.Name, s.Taken.Forecast}, now)
 	a.plans.cache.Keep(planner.KeyOf(r.Hosts, p, r.Algorithm), &planner.Kept{
 		Collective: r.Collective, Asked: r.Algorithm, Hosts: len(r.Hosts), Bytes: p.LargestBlock(),
 		Selection: planner.Summary{
@@ -144,21 +159,33 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 	}, now)
 }
 
+func runOf(s *planner.Summary) run { return run{s.Class, s.Algorithm, s.Forecast} }
+
+// replaced notes that the plan kept for operation id is experience's no longer, before another is made.
+func (s *plans) replaced(id exchange.ID, before run, now time.Time) {
+	s.await(id, running{by: before, before: &before}, now)
+}
+
 // begin notes that an operation has been planned.
-func (s *plans) begin(id exchange.ID, c planner.Spot, algorithm string, forecast float64, now time.Time) {
+func (s *plans) begin(id exchange.ID, by run, now time.Time) {
+	s.await(id, running{by: by}, now)
+}
+
+// await keeps r until the end of operation id is heard of, with what was there before of its plans.
+func (s *plans) await(id exchange.ID, r running, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.running, func(_ exchange.ID, r *running) bool { return now.After(r.given) })
 	if s.running == nil {
 		s.running = make(map[exchange.ID]*running)
 	}
-	if len(s.running) >= maxRunning {
+	if old := s.running[id]; old != nil && r.before == nil {
+		r.before = old.before
+	} else if old == nil && len(s.running) >= maxRunning {
 		return
 	}
-	s.running[id] = &running{
-		class: c, algorithm: algorithm, forecast: forecast, begun: now,
-		given: now.Add(max(leastPatience, seconds(patience*forecast))),
-	}
+	r.begun, r.given = now, now.Add(max(leastPatience, seconds(patience*r.by.forecast)))
+	s.running[id] = &r
 }
 
 // alone reports whether an operation that is over shared the links with no other that was planned here, and notes when it ran. By when the news came
@@ -199,10 +226,17 @@ func (a *Agent) finished(f group.Finished) {
 	tell := s.tuning[f.Group]
 	s.mu.Unlock()
 	alone := s.alone(span{f.Ended.Add(-f.Elapsed - f.Spread), f.Ended})
-	if r == nil || r.algorithm != f.Algorithm {
+	if r == nil {
 		return
 	}
-	o := outcome{class: r.class, algorithm: r.algorithm, forecast: r.forecast, achieved: (f.Elapsed + f.Spread/2).Seconds()}
+	by := &r.by
+	if f.Stale {
+		by = r.before
+	}
+	if by == nil || by.algorithm != f.Algorithm {
+		return
+	}
+	o := outcome{run: *by, achieved: (f.Elapsed + f.Spread/2).Seconds()}
 	switch {
 	case tell != nil:
 		tell(o)

@@ -17,6 +17,7 @@ type standing struct {
 
 	sure    *known // all have begun with it; nil: the coordinator has planned
 	checked bool   // with sure: the planner has said whether it would do the same again, or is about to say it of another operation
+	stale   bool   // with sure: the planner would do something else
 	spread  time.Duration
 }
 
@@ -152,7 +153,7 @@ func (c *coordinator) recall(number uint64) {
 	c.g.shelf.withdraw(number)
 	for _, op := range c.ops {
 		if op.sure != nil && op.sure.number == number {
-			op.number, op.info.Algorithm = 0, "" // the planner is not told that its plan took so long
+			op.number, op.stale = 0, true // it is not the planner's latest that took so long
 		}
 	}
 	for _, b := range c.boxes {

@@ -30,6 +30,8 @@ type Finished struct {
 	Collective plan.Collective // as it was planned: that of a broadcast is an allgather
 	Planned
 	Hosts []string // as in the [Request]
+	// Stale says that hosts had begun by a plan that stood, and that the planner would have made another.
+	Stale bool
 	// Elapsed is the time from the instant at which all hosts begin to the completion of the
 	// last, by the coordinator's clock: news of it less their one-way latency.
 	Elapsed time.Duration

@@ -283,7 +283,7 @@ func (c *coordinator) conclude(seq uint64, op *pending) {
 	}
 	if f := c.g.cfg.Finished; f != nil && op.ready[0].Collective != Barrier {
 		f(Finished{
-			Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts,
+			Group: c.id, Seq: seq, Collective: plannedAs(op.ready[0].Collective), Planned: op.info, Hosts: c.hosts, Stale: op.stale,
 			Elapsed: elapsed, Spread: op.spread, Ended: op.begun.Add(elapsed),
 		})
 	}

@@ -255,11 +255,11 @@ func TestTrialsArePaced(t *testing.T) {
 			x.Add(at, next, forecasts[next], took, false, noon)
 		}
 		for i, op := range trials {
-			if earliest := []int{2, 4, 7, 11}[i]; op < earliest {
+			if earliest := []int{3, 7, 13, 21}[i]; op < earliest {
 				t.Errorf("seed %d: trials at operations %d, the one at %d is to be at %d or later", seed, trials, op, earliest)
 			}
 		}
-		if len(trials) == 0 {
+		if len(trials) == 0 || trials[0] > 8 {
 			t.Errorf("seed %d: nothing but the first was tried", seed)
 		}
 		if n := x.Records()[0].Runs; n > 40 || len(x.Records()) != len(ran) {

@@ -97,14 +97,11 @@ func (j *Judgement) Factor(algorithm string) float64 {
 const untimely = 2
 
 // trialDue says whether, of operations of one class of which so many have run, by so many algorithms, the next one may be by yet another that looks no better than they
-// do: the 2nd, the 4th, the 7th, the 11th and so on. An operation by something slower costs all ranks time, and a new plan; what is found serves all that
-// come after, of which nobody knows how many there will be. At one trial in as many operations as there have been trials, and one, what they cost grows less than
+// do: the 3rd, the 7th, the 13th, the 21st and so on. An operation by something slower costs all ranks time, and a new plan; where operations follow one another the next one goes by that, too. What is found
+// serves all that come after, of which nobody knows how many there will be. With the pauses between trials growing, what they cost in all grows less than
 // what can be gained. Where forecasts are far off, each of what is left looks as if it could be the better one: half of the first eleven allgathers of 32 hosts on two
 // processors were by what turned out to take up to four times as long.
-func trialDue(runs, tried int) bool {
-	spent := max(tried-1, 0)
-	return runs >= min(tried, 1)+spent*(spent+3)/2
-}
+func trialDue(runs, tried int) bool { return tried == 0 || runs >= tried*(tried+1) }
 
 // says reports whether the samples of r are young enough to say anything.
 func (r *Record) says(now time.Time) bool {
