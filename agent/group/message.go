@@ -294,9 +294,15 @@ func (m *message) encode() ([]byte, error) { return m.appendTo(nil) }
 
 // appendTo appends m to b as it travels.
 func (m *message) appendTo(b []byte) ([]byte, error) {
-	header, err := json.Marshal(m)
-	if err != nil {
-		return b, fmt.Errorf("encode %s: %w", m.Kind, err)
+	var header []byte
+	if m.plainItems() {
+		var room [128]byte
+		header = m.appendItemsHeader(room[:0])
+	} else {
+		var err error
+		if header, err = json.Marshal(m); err != nil {
+			return b, fmt.Errorf("encode %s: %w", m.Kind, err)
+		}
 	}
 	b = slices.Grow(b, len(header)+len(m.Part)+len(m.Rows)+3*binary.MaxVarintLen32)
 	b = binary.AppendUvarint(b, uint64(len(header)))
@@ -338,13 +344,9 @@ func (c *streamConn) finish() error {
 }
 
 func readMessage(r *bufio.Reader) (message, error) {
-	var m message
-	header, err := readSized(r, maxHeader)
+	m, err := readHeader(r)
 	if err != nil {
 		return m, err
-	}
-	if err := json.Unmarshal(header, &m); err != nil {
-		return m, fmt.Errorf("message header: %w", err)
 	}
 	for _, blob := range []*[]byte{&m.Part, &m.Rows} {
 		if *blob, err = readSized(r, maxBlob); err != nil {
@@ -353,6 +355,32 @@ func readMessage(r *bufio.Reader) (message, error) {
 			}
 			return m, err
 		}
+	}
+	return m, nil
+}
+
+// readHeader reads the header of a message: a uvarint length, and JSON.
+func readHeader(r *bufio.Reader) (m message, err error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return m, err
+	}
+	var header []byte
+	if n <= uint64(r.Size()) {
+		if header, err = r.Peek(int(n)); err == nil {
+			defer r.Discard(int(n)) // which are there
+		} else if errors.Is(err, io.EOF) && len(header) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+	} else {
+		header, err = readClaimed(r, n, maxHeader)
+	}
+	if err != nil || m.readItemsHeader(header) {
+		return m, err
+	}
+	m = message{}
+	if err := json.Unmarshal(header, &m); err != nil { // which copies what it takes
+		return m, fmt.Errorf("message header: %w", err)
 	}
 	return m, nil
 }
@@ -368,6 +396,11 @@ func readSized(r *bufio.Reader, limit uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readClaimed(r, n, limit)
+}
+
+// readClaimed reads n bytes, which is at most limit.
+func readClaimed(r *bufio.Reader, n, limit uint64) ([]byte, error) {
 	if n > limit {
 		return nil, fmt.Errorf("message of %d bytes: more than %d", n, limit)
 	}
