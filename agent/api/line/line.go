@@ -46,6 +46,7 @@ const (
 // A Conn sends and receives frames. One goroutine at a time receives; any may send.
 type Conn struct {
 	c     net.Conn
+	quick net.Conn // c, for what is small
 	r     *bufio.Reader
 	limit uint32 // of a payload that comes
 	last  []byte // the message received last
@@ -56,7 +57,8 @@ type Conn struct {
 
 // New returns a Conn over c, of which r has read ahead. Payloads of more than limit bytes are refused.
 func New(c net.Conn, r *bufio.Reader, limit int) *Conn {
-	return &Conn{c: c, r: r, limit: uint32(limit)}
+	quick, r := fast(c, r)
+	return &Conn{c: c, quick: quick, r: r, limit: uint32(limit)}
 }
 
 // Close ends the connection.
@@ -87,7 +89,7 @@ func (c *Conn) Send(m proto.Message, payload []byte) error {
 		c.buf = b
 	}
 	if together {
-		_, err = c.c.Write(b)
+		_, err = c.quick.Write(b)
 		return err
 	}
 	both := net.Buffers{b, payload}
