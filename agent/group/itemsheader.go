@@ -14,14 +14,14 @@ import (
 // itemsHead begins the header of a message of kindItems.
 const itemsHead = `{"k":"` + string(kindItems) + `"`
 
-// The fields of such a header that are numbers, in the order of [message].
+// The fields of such a header, in the order of [message].
 const (
 	seqField  = `,"seq":`
+	opField   = `,"op":"`
 	sizeField = `,"size":`
 	rootField = `,"root":`
 	hopField  = `,"hop":`
 	pastField = `,"past":`
-	opField   = `,"op":"`
 )
 
 // itemsCollectives are those that go as small operations.

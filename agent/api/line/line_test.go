@@ -19,10 +19,10 @@ import (
 	apiv1 "github.com/gridagent/gridagent/agent/api/v1"
 )
 
-// ends returns both ends of a connection over a Unix socket.
-func ends(t *testing.T, limit int) (near, far *Conn) {
+// pair returns both ends of a Unix socket.
+func pair(t testing.TB) (near, far net.Conn) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "line")
+	dir, err := os.MkdirTemp("", "line") // short, as the names of sockets have to be
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,17 +32,22 @@ func ends(t *testing.T, limit int) (near, far *Conn) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
+	if near, err = net.Dial("unix", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := l.Accept()
-	if err != nil {
+	t.Cleanup(func() { near.Close() })
+	if far, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	near, far = New(a, bufio.NewReader(a), limit), New(b, bufio.NewReader(b), limit)
-	t.Cleanup(func() { near.Close(); far.Close() })
+	t.Cleanup(func() { far.Close() })
 	return near, far
+}
+
+// ends returns both ends of a connection over a Unix socket.
+func ends(t *testing.T, limit int) (near, far *Conn) {
+	t.Helper()
+	a, b := pair(t)
+	return New(a, bufio.NewReader(a), limit), New(b, bufio.NewReader(b), limit)
 }
 
 // Payloads of all sizes arrive as they were, whoever sends at the same time, in frames that are not mixed.

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -17,19 +16,7 @@ import (
 // sockets returns both ends of a Unix socket, of which the first makes its calls itself.
 func sockets(t testing.TB) (quick, plain net.Conn, r *bufio.Reader) {
 	t.Helper()
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if plain, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Close(); plain.Close() })
+	a, plain := pair(t)
 	quick, r = fast(a, bufio.NewReader(a))
 	if _, ok := quick.(*socket); !ok {
 		t.Fatalf("a Unix socket is a %T", quick)
