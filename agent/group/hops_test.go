@@ -267,7 +267,7 @@ func TestHopsLimit(t *testing.T) {
 		rate      float64
 		goes, not int64 // bytes a block
 	}{
-		{2, 1000 * mbit, 0, 1}, {3, 100 * mbit, 0, 1}, {8, 100 * mbit, 512, 1 << 10}, {24, 5 * mbit, 128, 256}, {24, 100 * mbit, 512, 1 << 10},
+		{2, 1000 * mbit, 0, 1}, {3, 100 * mbit, 0, 1}, {8, 100 * mbit, 1 << 10, 2 << 10}, {24, 5 * mbit, 128, 256}, {24, 100 * mbit, 1 << 10, 2 << 10}, {32, 100 * mbit, 512, 1 << 10},
 		{24, 1000 * mbit, hopsBlock, hopsBlock + 1}, {500, 1000 * mbit, 16, 17},
 	} {
 		limit := HopsLimit(tt.hosts, tt.rate)
