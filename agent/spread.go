@@ -139,12 +139,13 @@ func (w wiring) straightLimit(rate float64) int64 {
 
 const (
 	// acrossTime is how long what a host gets in such an alltoall may take its port, and acrossBytes how much of it one host sends at most: the more it is, the longer ports wait for each
-	// other that get several at once, and a plan's order is what counts. With 24 hosts in a lab alltoalls of 4 KiB took 0.67 of the time that plans took with ports of 100 Mbit/s, of 8 KiB
-	// 0.91 to 1.05 and of 16 KiB 1.02; with 1 Gbit/s 0.62, 0.66 and 0.71; with 5 Mbit/s 2 KiB took 1.03. With 8 hosts of 100 Mbit/s 8 KiB took 0.90 and 16 KiB 0.85.
-	acrossTime  = 17 * time.Millisecond
+	// other that get several at once, and a plan's order is what counts. In a lab of two processors alltoalls took of the time that plans took, between 24 hosts: with ports of 100 Mbit/s
+	// 12 KiB 0.63 and 0.79, 16 KiB 0.84 and 0.90; of 20 Mbit/s 3 KiB 0.78 and 0.63, 6 KiB 0.71 and 0.67; of 5 Mbit/s 1,500 bytes 0.77 and 0.70; of 1 Gbit/s 16 KiB 0.71, 32 KiB 1.0. Between
+	// 8 hosts, where processors are not what is slow, of 20 Mbit/s: 6 KiB 0.88 and 0.81, 9 KiB 0.77 and 0.85, 16 KiB 0.97 and 0.93.
+	acrossTime  = 64 * time.Millisecond
 	acrossBytes = 17 << 10
 	// cableTime takes the place of acrossTime where there are several switches, or measurements suggest some, whose cables have to hold what all hosts of one send at once: between 32 hosts on four of
-	// them, with 100 Mbit/s, alltoalls of 3 KiB took 0.67 of the time that plans took, and of 4 KiB up to twice as long, as ends of messages were lost.
+	// them, with 100 Mbit/s, alltoalls of 3 KiB took 0.67 of the time that plans took, and of 4 KiB up to twice as long, as ends of messages were lost. (Later 0.9 for 6 KiB and 0.8 to 1.1 for 8 to 16 KiB, where a plan took 0.2 to 0.5 s.)
 	cableTime = 8500 * time.Microsecond
 )
 

@@ -84,12 +84,13 @@ func TestAlltoallsStraight(t *testing.T) {
 		cables    [][2]int
 		goes, not int64 // bytes from each host to each
 	}{
-		{24, 5 * mbit, nil, 400, 512},
-		{24, 100 * mbit, nil, 8 << 10, 16 << 10},
+		{24, 5 * mbit, nil, 1500, 2 << 10},
+		{24, 20 * mbit, nil, 6 << 10, 8 << 10},
+		{24, 100 * mbit, nil, 16 << 10, 32 << 10},
 		{8, 100 * mbit, nil, 16 << 10, 32 << 10},
 		{24, 1000 * mbit, nil, 16 << 10, 32 << 10},
-		{8, 5 * mbit, nil, 1 << 10, 2 << 10},
-		{32, 100 * mbit, nil, 4 << 10, 8 << 10},
+		{8, 5 * mbit, nil, 4 << 10, 8 << 10},
+		{32, 100 * mbit, nil, 16 << 10, 32 << 10},
 		{32, 100 * mbit, [][2]int{{0, 1}, {0, 2}, {0, 3}}, 3 << 10, 4 << 10},
 	} {
 		limit := switched(t, tt.n, tt.cables...).acrossLimit(tt.rate) / int64(tt.n)
