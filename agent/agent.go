@@ -182,6 +182,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() error { return a.joinSeeds(ctx) })
 	a.log.Info("agent is up", "host", a.name, "site", a.opts.Identity.Settings.Site,
 		"cluster", a.opts.Identity.Settings.Cluster, "addr", a.Addr().String(), "advertise", a.advertise.String())
+	if own, err := netip.ParseAddrPort(a.Addr().String()); err == nil && own.Port() != a.advertise.Port() {
+		a.log.Info("others are told another port than this agent listens at: something has to pass UDP and TCP on to it", "listens", own.Port(), "told", a.advertise.Port())
+	}
 	err := tasks.Wait()
 	if _, err := a.saveExperience(); err != nil {
 		a.log.Warn("what was learnt of operations is not kept", "err", err)

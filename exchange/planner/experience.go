@@ -12,6 +12,7 @@ import (
 const (
 	maxRecords = 1024 // of algorithms and classes
 	maxSamples = 9    // of a record; the oldest goes
+	maxRuns    = 1e9  // of a record; what goes beyond is not counted
 	// maxFactor bounds a correction. Where processors are what is slow all algorithms take many times their forecasts: as long as 4 was the most, 32 hosts on two processors
 	// took rings that were 5.5 times as slow as forecast and bruck, 9 times, for equals.
 	maxFactor = 32
@@ -68,7 +69,8 @@ func (x *Experience) Add(c Spot, algorithm string, forecast, achieved float64, t
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.add(recordKey{c.Class, algorithm}, s).Runs++
+	r := x.add(recordKey{c.Class, algorithm}, s)
+	r.Runs = min(r.Runs+1, maxRuns)
 }
 
 // add adds a sample to a record, and returns that. The lock is held.

@@ -64,8 +64,8 @@ func ParseExperience(data []byte, now time.Time) (*Experience, error) {
 		if len(r.Samples) == 0 || len(r.Samples) > maxSamples {
 			return nil, fmt.Errorf("experience: record %d has %d samples, want 1 to %d", i, len(r.Samples), maxSamples)
 		}
-		if r.Runs < 0 {
-			return nil, fmt.Errorf("experience: record %d of %d runs, want 0 or more", i, r.Runs)
+		if r.Runs < 0 || r.Runs > maxRuns {
+			return nil, fmt.Errorf("experience: record %d of %d runs, want 0 to %d", i, r.Runs, int(maxRuns))
 		}
 		k := recordKey{r.Class, r.Algorithm}
 		if x.records[k] != nil {

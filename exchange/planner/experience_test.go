@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -345,6 +346,27 @@ func TestExperienceIsBounded(t *testing.T) {
 		if f := x.Factor(middle(r.Class), r.Algorithm, noon); !(f >= 1.0/maxOnce && f <= maxFactor) {
 			t.Fatalf("a factor of %g", f)
 		}
+	}
+}
+
+// TestRunsAreBounded: in a record, and in one that a file has.
+func TestRunsAreBounded(t *testing.T) {
+	file := func(runs string) []byte {
+		return []byte(`{"version":1,"records":[{"collective":"allgather","sites":"a","hosts":3,"size":2,"algorithm":"ring","runs":` + runs + `,"samples":[{"at":"2030-01-01T00:00:00Z","ratio":1,"weight":1}]}]}`)
+	}
+	for _, runs := range []string{"-1", "1000000001", "9223372036854775807"} {
+		if _, err := ParseExperience(file(runs), noon); err == nil || !strings.Contains(err.Error(), runs+" runs") {
+			t.Errorf("%s runs: %v", runs, err)
+		}
+	}
+	x, err := ParseExperience(file("1000000000"), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := x.Records()[0]
+	x.Add(middle(r.Class), r.Algorithm, 1, 1, false, noon)
+	if got := x.Records()[0]; got.Runs != maxRuns || len(got.Samples) != 2 {
+		t.Errorf("%d runs and %d samples after one more", got.Runs, len(got.Samples))
 	}
 }
 
