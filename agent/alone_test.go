@@ -109,3 +109,41 @@ func TestStalePlansTeach(t *testing.T) {
 		}
 	}
 }
+
+// TestOutdonePlanIsNoted: an operation may have begun by the plan that stood, and by none of those that this one had outdone before.
+func TestOutdonePlanIsNoted(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		asked   []string // algorithms of the plans that are asked about
+		outdone string   // the one of these that is
+		noted   string
+	}{
+		{"it stands", []string{"lr3"}, "", ""},
+		{"another is made", []string{"lr3"}, "lr3", "lr3"},
+		{"another waits", []string{"lr3", "bruck"}, "lr3", "lr3"},
+		{"another waits and is outdone as well", []string{"lr3", "lr3"}, "lr3", "lr3"},
+		{"one that waits is outdone", []string{"bruck", "lr3"}, "lr3", ""},
+	} {
+		var s plans
+		id := exchangeID(group.ID{}, 1)
+		checks := s.noting(planner.Checks{Outdone: func(k *planner.Kept) string {
+			if k.Selection.Algorithm == tt.outdone {
+				return "another is faster"
+			}
+			return ""
+		}}, id, time.Now())
+		for i, name := range tt.asked {
+			checks.Outdone(&planner.Kept{Selection: planner.Summary{Algorithm: name, Forecast: float64(1 + i)}})
+		}
+		got := ""
+		if r := s.running[id]; r != nil {
+			got = r.before.algorithm
+			if r.before.forecast != 1 {
+				t.Errorf("%s: a plan that is forecast to take %g s was noted", tt.name, r.before.forecast)
+			}
+		}
+		if got != tt.noted {
+			t.Errorf("%s: %q is noted, want %q", tt.name, got, tt.noted)
+		}
+	}
+}

@@ -88,15 +88,7 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		return nil, group.Planned{}, false // decide says what is wrong
 	}
 	factor := a.plans.factor(now)
-	checks := a.checks(r, factor)
-	outdone := checks.Outdone
-	checks.Outdone = func(k *planner.Kept) string {
-		why := outdone(k)
-		if why != "" {
-			a.plans.replaced(id, runOf(&k.Selection), now)
-		}
-		return why
-	}
+	checks := a.plans.noting(a.checks(r, factor), id, now)
 	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, checks)
 	if !ok || len(kept.Parts) != len(r.Hosts) {
 		return nil, group.Planned{}, false
@@ -160,6 +152,21 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 }
 
 func runOf(s *planner.Summary) run { return run{s.Class, s.Algorithm, s.Forecast} }
+
+// noting is checks, which has notice taken of the plan that operation id would have run by if another were not faster by now. It is the first that is asked about:
+// those that it had outdone come after it.
+func (s *plans) noting(checks planner.Checks, id exchange.ID, now time.Time) planner.Checks {
+	outdone, first := checks.Outdone, true
+	checks.Outdone = func(k *planner.Kept) string {
+		why := outdone(k)
+		if first && why != "" {
+			s.replaced(id, runOf(&k.Selection), now)
+		}
+		first = false
+		return why
+	}
+	return checks
+}
 
 // replaced notes that the plan kept for operation id is experience's no longer, before another is made.
 func (s *plans) replaced(id exchange.ID, before run, now time.Time) {

@@ -53,6 +53,7 @@ const (
 	maxKept      = 256
 	maxKeptBytes = 64 << 20
 	maxDrops     = 32
+	maxAside     = 16
 	// checkPause is for how long a plan that has been compared with the map is run again without another look: the
 	// map itself is older, and to take it costs more than all else.
 	checkPause = time.Second
@@ -79,10 +80,14 @@ type Drop struct {
 
 // A Cache keeps plans for operations that come again: at most 256 of them, in 64 MiB. Its methods
 // may be called concurrently. The zero value is empty and ready.
+//
+// A plan that another has outdone waits aside: trials of other algorithms are short, and to make it
+// anew after one costs as much as the trial's own plan.
 type Cache struct {
 	mu       sync.Mutex // guards all below; nothing blocks while it is held
 	entries  map[Key]*list.Element
 	recent   list.List // of *cached, the last used in front
+	aside    []*cached // outdone ones, which count in bytes too; the oldest first, at most maxAside
 	bytes    int
 	hits     uint64
 	misses   uint64
@@ -107,7 +112,8 @@ type Checks struct {
 	Outdone func(*Kept) string
 }
 
-// Lookup returns the plan that is kept for key, if it still holds at now. One that does not is dropped.
+// Lookup returns the plan that is kept for key, if it still holds at now. One that does not is dropped; where another algorithm has outdone it, a plan takes its
+// place that was outdone before, and is not now.
 func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
 	c.mu.Lock()
 	var e *cached
@@ -130,16 +136,23 @@ func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
 	if why == "" && !fresh && checks.Moved != nil {
 		kind, why = DropMap, checks.Moved(e.kept)
 	}
+	if why != "" {
+		c.mu.Lock()
+		at := c.entries[key]
+		mine := at != nil && at.Value == e
+		if mine {
+			c.drop(at, now, kind, why)
+		}
+		if mine && kind == DropExperience {
+			return c.instead(key, e, now, checks)
+		}
+		c.misses++
+		c.mu.Unlock()
+		return nil, false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.entries[key]
-	if why != "" {
-		c.misses++
-		if at != nil && at.Value == e {
-			c.drop(at, now, kind, why)
-		}
-		return nil, false
-	}
 	c.hits++
 	if at != nil && at.Value == e {
 		e.hits++
@@ -150,6 +163,58 @@ func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
 		c.recent.MoveToFront(at)
 	}
 	return e.kept, true
+}
+
+// instead puts e aside, which was outdone, and a plan that was before and now holds in its place. The lock is held, and given back.
+func (c *Cache) instead(key Key, e *cached, now time.Time, checks Checks) (*Kept, bool) {
+	var others []*cached
+	c.aside = slices.DeleteFunc(c.aside, func(o *cached) bool {
+		if o.key == key {
+			others = append(others, o)
+			c.bytes -= o.kept.size()
+		}
+		return o.key == key
+	})
+	c.setAside(e)
+	c.mu.Unlock()
+	var found *cached
+	others = slices.DeleteFunc(others, func(o *cached) bool {
+		k := o.kept
+		if k.Shape != checks.Shape || checks.Moved != nil && checks.Moved(k) != "" {
+			return true
+		}
+		if found == nil && (checks.Outdone == nil || checks.Outdone(k) == "") {
+			found = o
+		}
+		return found == o
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range others {
+		c.setAside(o)
+	}
+	if found == nil {
+		c.misses++
+		return nil, false
+	}
+	c.hits++
+	found.hits++
+	found.used, found.checked = now, now
+	c.enter(found, now)
+	return found.kept, true
+}
+
+// setAside puts a plan aside, if there is room, in place of the oldest. The lock is held.
+func (c *Cache) setAside(e *cached) {
+	size := e.kept.size()
+	if c.bytes+size > maxKeptBytes {
+		return
+	}
+	if len(c.aside) == maxAside {
+		c.bytes -= c.aside[0].kept.size()
+		c.aside = slices.Delete(c.aside, 0, 1)
+	}
+	c.aside, c.bytes = append(c.aside, e), c.bytes+size
 }
 
 // Stands reports whether Lookup would find a plan for key. It counts as no use of it, and drops nothing.
@@ -176,21 +241,37 @@ func (c *Cache) count(n *uint64) {
 func (c *Cache) Keep(key Key, k *Kept, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.aside = slices.DeleteFunc(c.aside, func(e *cached) bool { // it is made anew
+		same := e.key == key && e.kept.Selection.Algorithm == k.Selection.Algorithm
+		if same {
+			c.bytes -= e.kept.size()
+		}
+		return same
+	})
+	c.enter(&cached{key: key, kept: k, made: now, used: now, checked: now}, now)
+}
+
+// enter is Keep of e. The lock is held.
+func (c *Cache) enter(e *cached, now time.Time) {
 	if c.entries == nil {
 		c.entries = make(map[Key]*list.Element)
 	}
-	if at := c.entries[key]; at != nil {
+	if at := c.entries[e.key]; at != nil {
 		c.forget(at)
 	}
-	size := k.size()
+	size := e.kept.size()
 	if size > maxKeptBytes/4 {
 		return // it would push all others out
+	}
+	for len(c.aside) > 0 && c.bytes+size > maxKeptBytes {
+		c.bytes -= c.aside[0].kept.size()
+		c.aside = slices.Delete(c.aside, 0, 1)
 	}
 	for c.recent.Len() > 0 && (c.recent.Len() >= maxKept || c.bytes+size > maxKeptBytes) {
 		c.drop(c.recent.Back(), now, DropRoom, fmt.Sprintf("%d plans of %d bytes are kept, and others were used since", c.recent.Len(), c.bytes))
 	}
 	c.bytes += size
-	c.entries[key] = c.recent.PushFront(&cached{key: key, kept: k, made: now, used: now, checked: now})
+	c.entries[e.key] = c.recent.PushFront(e)
 }
 
 // forget removes a plan. The lock is held.

@@ -129,6 +129,87 @@ func TestCacheDropsWhatNoLongerHolds(t *testing.T) {
 	}
 }
 
+// TestOutdonePlansWait: a plan that another outdoes is there again when it is the better one after all, unless it does not hold any more.
+func TestOutdonePlansWait(t *testing.T) {
+	p := randomProblem(t, rand.New(rand.NewPCG(3, 31)))
+	p.Topology = nil
+	key := KeyOf(p.Hosts(), p, "")
+	var c Cache
+	var outdone []string // algorithms
+	moved := ""
+	checks := Checks{
+		Shape: "tree 1",
+		Moved: func(*Kept) string { return moved },
+		Outdone: func(k *Kept) string {
+			if slices.Contains(outdone, k.Selection.Algorithm) {
+				return "another is faster"
+			}
+			return ""
+		},
+	}
+	now := noon
+	look := func(want string) {
+		t.Helper()
+		now = now.Add(2 * checkPause)
+		k, ok := c.Lookup(key, now, checks)
+		if ok != (want != "") || ok && k.Selection.Algorithm != want {
+			t.Fatalf("%v, %v; want %q", k, ok, want)
+		}
+	}
+	keep := func(algorithm string) {
+		k := kept(p, 1000)
+		k.Selection.Algorithm = algorithm
+		c.Keep(key, k, now)
+	}
+	keep("ring")
+	outdone = []string{"ring"}
+	look("") // the trial's plan is made
+	keep("bruck")
+	look("bruck")
+	outdone = []string{"bruck"}
+	look("ring")
+	look("ring")
+	outdone = []string{"ring"}
+	look("bruck")
+	outdone = []string{"ring", "bruck"}
+	look("")
+	keep("direct")
+	outdone = []string{"ring", "direct"}
+	look("bruck")
+	if s := c.Stats(); s.Hits != 5 || s.Misses != 2 || len(s.Plans) != 1 || s.Dropped[DropExperience] != 5 {
+		t.Errorf("%d hits, %d misses, %d plans, dropped %v", s.Hits, s.Misses, len(s.Plans), s.Dropped)
+	}
+	outdone, moved = []string{"bruck"}, "a→b: from 10 to 5"
+	look("") // what waits does not hold either
+	moved = ""
+	look("")
+	keep("bruck")
+	outdone = []string{"direct"}
+	look("bruck")
+	if s := c.Stats(); s.Bytes != s.Plans[0].Size {
+		t.Errorf("%d bytes are counted, for one plan of %d", s.Bytes, s.Plans[0].Size)
+	}
+
+	outdone = []string{"ring"}
+	for i := range 3 * maxAside {
+		p.Sizes[0] = int64(1000 + i)
+		key = KeyOf(p.Hosts(), p, "")
+		keep("ring")
+		look("")
+	}
+	size := kept(p, 1000).size()
+	if s := c.Stats(); s.Bytes != s.Plans[0].Size+maxAside*size {
+		t.Errorf("%d bytes are counted, for a plan and %d that wait, of %d each", s.Bytes, maxAside, size)
+	}
+	for i := range 5 {
+		p.Sizes[0] = -int64(i)
+		c.Keep(KeyOf(p.Hosts(), p, ""), kept(p, maxKeptBytes/5), now)
+	}
+	if s := c.Stats(); s.Bytes > maxKeptBytes || len(s.Plans) < 4 {
+		t.Errorf("%d plans in %d bytes: what waits makes room for those that are used", len(s.Plans), s.Bytes)
+	}
+}
+
 // TestCacheIsBounded: plans without end leave the ones that were used last, and the counts fit.
 func TestCacheIsBounded(t *testing.T) {
 	p := randomProblem(t, rand.New(rand.NewPCG(3, 31)))
