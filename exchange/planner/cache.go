@@ -137,18 +137,7 @@ func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
 		kind, why = DropMap, checks.Moved(e.kept)
 	}
 	if why != "" {
-		c.mu.Lock()
-		at := c.entries[key]
-		mine := at != nil && at.Value == e
-		if mine {
-			c.drop(at, now, kind, why)
-		}
-		if mine && kind == DropExperience {
-			return c.instead(key, e, now, checks)
-		}
-		c.misses++
-		c.mu.Unlock()
-		return nil, false
+		return c.instead(c.outdo(e, now, kind, why), now, checks)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,18 +154,31 @@ func (c *Cache) Lookup(key Key, now time.Time, checks Checks) (*Kept, bool) {
 	return e.kept, true
 }
 
-// instead puts e aside, which was outdone, and a plan that was before and now holds in its place. The lock is held, and given back.
-func (c *Cache) instead(key Key, e *cached, now time.Time, checks Checks) (*Kept, bool) {
-	var others []*cached
+// outdo drops e, unless another has taken its place by now. One that another algorithm has outdone it puts aside, and returns those for the same key that were there.
+func (c *Cache) outdo(e *cached, now time.Time, kind, why string) (others []*cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.entries[e.key]
+	if at == nil || at.Value != e {
+		return nil
+	}
+	c.drop(at, now, kind, why)
+	if kind != DropExperience {
+		return nil
+	}
 	c.aside = slices.DeleteFunc(c.aside, func(o *cached) bool {
-		if o.key == key {
+		if o.key == e.key {
 			others = append(others, o)
 			c.bytes -= o.kept.size()
 		}
-		return o.key == key
+		return o.key == e.key
 	})
 	c.setAside(e)
-	c.mu.Unlock()
+	return others
+}
+
+// instead returns the first of others that holds now, which is kept again. Those that may hold another time go back aside.
+func (c *Cache) instead(others []*cached, now time.Time, checks Checks) (*Kept, bool) {
 	var found *cached
 	others = slices.DeleteFunc(others, func(o *cached) bool {
 		k := o.kept
