@@ -59,23 +59,33 @@ func (a *Agent) treeOver(snap *netmap.Snapshot) group.Tree {
 type wiring struct {
 	n    int            // hosts
 	tree *plan.Topology // of these hosts, in their order: declared, or what measurements suggest; nil: one switch, as far as is known
+	ring []int          // the hosts, from switch to switch; nil with tree
+}
+
+// over returns the wiring of n hosts over tree, nil for none.
+func over(tree *plan.Topology, n int) wiring {
+	w := wiring{n: n, tree: tree}
+	if tree != nil {
+		w.ring, _ = ring.LR1(tree)
+	}
+	return w
 }
 
 // wiringOf returns the wiring of the hosts of snap. A declaration overrules what measurements suggest.
 func (a *Agent) wiringOf(snap *netmap.Snapshot) wiring {
-	w := wiring{n: snap.N()}
+	var tree *plan.Topology
 	trees, _ := a.switches.current()
 	site := snap.Hosts()[0].Site
 	i := slices.IndexFunc(trees, func(t siteTree) bool { return t.site == site })
 	switch {
 	case i < 0:
-		w.tree = planner.GuessSwitches(snap)
+		tree = planner.GuessSwitches(snap)
 	case len(trees[i].Switches()) > 1:
 		if t, err := trees[i].Subset(snap.Names()); err == nil && spread(t) { // else it has not all of them, and says little
-			w.tree = t
+			tree = t
 		}
 	}
-	return w
+	return over(tree, snap.N())
 }
 
 // spread reports whether the hosts of t hang at more than one switch.
@@ -90,14 +100,10 @@ func spread(t *plan.Topology) bool {
 
 // order returns the hosts as they stand in the tree, from switch to switch, nil where they do in their own order.
 func (w wiring) order() []int {
-	if w.tree == nil {
+	if slices.IsSorted(w.ring) {
 		return nil
 	}
-	order, _ := ring.LR1(w.tree)
-	if slices.IsSorted(order) {
-		return nil
-	}
-	return order
+	return w.ring
 }
 
 // load returns how many times as much as a host's port the fullest cable carries when contributions go in rounds; at least 1.
@@ -105,11 +111,10 @@ func (w wiring) load() float64 {
 	if w.tree == nil || w.n < 2 {
 		return 1
 	}
-	order, _ := ring.LR1(w.tree)
 	var buf []plan.LinkID
 	var path []int
 	most := group.RoundsLoad(w.n, w.tree.NumLinks(), func(from, to int) []int {
-		buf, path = w.tree.Path(buf[:0], order[from], order[to]), path[:0]
+		buf, path = w.tree.Path(buf[:0], w.ring[from], w.ring[to]), path[:0]
 		for _, l := range buf {
 			path = append(path, int(l))
 		}

@@ -31,19 +31,18 @@ func siteHosts(n int, rate netmap.BytesPerSec, sites ...string) *netmap.Snapshot
 // switched is n hosts on one switch, or on four in a star or a chain, one after the other.
 func switched(t *testing.T, n int, cables ...[2]int) wiring {
 	t.Helper()
-	w := wiring{n: n}
 	if cables == nil {
-		return w
+		return over(nil, n)
 	}
 	home := make([]int, n)
 	for i := range home {
 		home[i] = 4 * i / n
 	}
-	var err error
-	if w.tree, err = plan.NewTopology([]string{"s0", "s1", "s2", "s3"}, cables, siteHosts(n, 1, "A").Names(), home, 0); err != nil {
+	tree, err := plan.NewTopology([]string{"s0", "s1", "s2", "s3"}, cables, siteHosts(n, 1, "A").Names(), home, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return over(tree, n)
 }
 
 // TestSmallInsideASite: how much goes straight, and how much in rounds.
