@@ -150,7 +150,8 @@ const (
 	acrossTime  = 64 * time.Millisecond
 	acrossBytes = 17 << 10
 	// cableTime takes the place of acrossTime where there are several switches, or measurements suggest some, whose cables have to hold what all hosts of one send at once: between 32 hosts on four of
-	// them, with 100 Mbit/s, alltoalls of 3 KiB took 0.67 of the time that plans took, and of 4 KiB up to twice as long, as ends of messages were lost. (Later 0.9 for 6 KiB and 0.8 to 1.1 for 8 to 16 KiB, where a plan took 0.2 to 0.5 s.)
+	// them, with 100 Mbit/s, alltoalls of 3 KiB took 0.67 of the time that plans took, and of 4 KiB up to twice as long, as ends of messages were lost. (Later 0.9 for 6 KiB and 0.7 to 1.0 for 8 to 16 KiB, where a
+	// plan took 0.2 to 0.6 s.)
 	cableTime = 8500 * time.Microsecond
 )
 

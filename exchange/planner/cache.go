@@ -166,13 +166,7 @@ func (c *Cache) outdo(e *cached, now time.Time, kind, why string) (others []*cac
 	if kind != DropExperience {
 		return nil
 	}
-	c.aside = slices.DeleteFunc(c.aside, func(o *cached) bool {
-		if o.key == e.key {
-			others = append(others, o)
-			c.bytes -= o.kept.size()
-		}
-		return o.key == e.key
-	})
+	others = c.takeAside(func(o *cached) bool { return o.key == e.key })
 	c.setAside(e)
 	return others
 }
@@ -213,10 +207,27 @@ func (c *Cache) setAside(e *cached) {
 		return
 	}
 	if len(c.aside) == maxAside {
-		c.bytes -= c.aside[0].kept.size()
-		c.aside = slices.Delete(c.aside, 0, 1)
+		c.dropAside()
 	}
 	c.aside, c.bytes = append(c.aside, e), c.bytes+size
+}
+
+// dropAside makes room where the oldest was that waits aside. The lock is held.
+func (c *Cache) dropAside() {
+	oldest := c.aside[0]
+	c.takeAside(func(e *cached) bool { return e == oldest })
+}
+
+// takeAside takes those from aside that are wanted. The lock is held.
+func (c *Cache) takeAside(wanted func(*cached) bool) (taken []*cached) {
+	c.aside = slices.DeleteFunc(c.aside, func(e *cached) bool {
+		if !wanted(e) {
+			return false
+		}
+		taken, c.bytes = append(taken, e), c.bytes-e.kept.size()
+		return true
+	})
+	return taken
 }
 
 // Stands reports whether Lookup would find a plan for key. It counts as no use of it, and drops nothing.
@@ -243,13 +254,7 @@ func (c *Cache) count(n *uint64) {
 func (c *Cache) Keep(key Key, k *Kept, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.aside = slices.DeleteFunc(c.aside, func(e *cached) bool { // it is made anew
-		same := e.key == key && e.kept.Selection.Algorithm == k.Selection.Algorithm
-		if same {
-			c.bytes -= e.kept.size()
-		}
-		return same
-	})
+	c.takeAside(func(e *cached) bool { return e.key == key && e.kept.Selection.Algorithm == k.Selection.Algorithm }) // k is newer
 	c.enter(&cached{key: key, kept: k, made: now, used: now, checked: now}, now)
 }
 
@@ -266,8 +271,7 @@ func (c *Cache) enter(e *cached, now time.Time) {
 		return // it would push all others out
 	}
 	for len(c.aside) > 0 && c.bytes+size > maxKeptBytes {
-		c.bytes -= c.aside[0].kept.size()
-		c.aside = slices.Delete(c.aside, 0, 1)
+		c.dropAside()
 	}
 	for c.recent.Len() > 0 && (c.recent.Len() >= maxKept || c.bytes+size > maxKeptBytes) {
 		c.drop(c.recent.Back(), now, DropRoom, fmt.Sprintf("%d plans of %d bytes are kept, and others were used since", c.recent.Len(), c.bytes))
