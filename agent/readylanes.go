@@ -24,15 +24,20 @@ const (
 	pingBytes = 130
 	pingEvery = 25 * time.Second
 	pingShare = 0.005
+	// readyNear is how many hosts of a site at most have lanes ready to each other, as each keeps two connections to each, and nearPause the time after a handshake among them: a host
+	// that is one of many on few processors, as in a lab, is not to take those from the others.
+	readyNear = 64
+	nearPause = 250 * time.Millisecond
 	// readyTime bounds a dial.
 	readyTime = 10 * time.Second
 	// tryEvery is how often it is looked whether there is a site to which TCP is to be tried: an agent that starts meets its first exchange soon.
 	tryEvery = 10 * time.Second
 )
 
-// readyLanes has the lanes to hosts of other sites dialed before an exchange wants them, until ctx ends: each such host's lane 0, and over a way that loses packets the spare one beside it, or
+// readyLanes has lanes dialed before an exchange wants them, until ctx ends. To hosts of other sites: each one's lane 0, and over a way that loses packets the spare one beside it, or
 // a TCP lane. These are what an allgather of all hosts uses, in which each pair of hosts of two sites carries its part. Over a way with losses a hundred handshakes at once, beside the data, cost a first operation as much as the data do.
-// Links that are too slow for the pings of all pairs have no lanes made ready.
+// Links that are too slow for the pings of all pairs have no lanes made ready. To hosts of its own site, unless there are many: the lane that data go over. An alltoall wants all of them at once, and
+// a handshake takes more processor time than a small block does.
 func (a *Agent) readyLanes(ctx context.Context) {
 	b, begun := beat.Of(a.name), time.Now()
 	for {
@@ -57,37 +62,58 @@ func (a *Agent) makeReady(ctx context.Context) {
 		at[sites[h]]++
 	}
 	own := slices.Index(live, a.name)
-	for _, host := range slices.Concat(live[own:], live[:own]) { // not all hosts of a site dial the same one
+	var near, far []string
+	for _, host := range slices.Concat(live[own+1:], live[:own]) { // not all hosts of a site dial the same one
 		if sites[host] == sites[a.name] {
-			continue
+			near = append(near, host)
+		} else {
+			far = append(far, host)
 		}
+	}
+	if len(near) < readyNear {
+		for _, host := range near {
+			c, way := a.lanes.choice(host)
+			if way.rtt > 0 && !a.makeLane(ctx, host, 0, c, c.kind == LaneTCP, nearPause) {
+				return
+			}
+		}
+	}
+	for _, host := range far {
 		c, _ := a.lanes.choice(host)
 		e, _ := a.believedEstimate(a.name, host)
 		w := readyOver(a.lossesTo(host).fill(e), at[sites[a.name]], at[sites[host]])
-		for lane := range w.lanes {
-			if a.endpoint.Keep(host, lane) {
-				continue
-			}
-			if ctx.Err() != nil || a.groups.Busy() {
-				return
-			}
-			short, cancel := context.WithTimeout(ctx, readyTime)
-			var err error
-			if c.kind == LaneTCP && lane > 0 {
-				err = a.endpoint.ReadyTCP(short, host, c.congestion)
-			} else {
-				err = a.endpoint.Connect(short, host, lane)
-			}
-			cancel()
-			if err != nil {
-				a.log.Debug("no lane is made ready", "peer", host, "lane", lane, "kind", c.kind, "err", err)
-			}
-			select {
-			case <-time.After(w.pause):
-			case <-ctx.Done():
+		for n := range w.lanes {
+			if !a.makeLane(ctx, host, n, c, c.kind == LaneTCP && n > 0, w.pause) {
 				return
 			}
 		}
+	}
+}
+
+// makeLane has one lane to host ready, over TCP or as QUIC's so many, and rests for pause if that took a handshake. It returns false if no more are to be made now.
+func (a *Agent) makeLane(ctx context.Context, host string, n int, c laneChoice, tcp bool, pause time.Duration) bool {
+	if tcp && a.endpoint.RestsTCP(host, c.congestion) || !tcp && a.endpoint.Keep(host, n) {
+		return true
+	}
+	if ctx.Err() != nil || a.groups.Busy() {
+		return false
+	}
+	short, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	var err error
+	if tcp {
+		err = a.endpoint.ReadyTCP(short, host, c.congestion)
+	} else {
+		err = a.endpoint.Connect(short, host, n)
+	}
+	if err != nil {
+		a.log.Debug("no lane is made ready", "peer", host, "lane", n, "kind", c.kind, "err", err)
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

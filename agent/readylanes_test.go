@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -36,5 +37,35 @@ func TestReadyOver(t *testing.T) {
 		if w := readyOver(c.e, c.here, c.there); w.lanes != c.lanes || (w.pause-c.pause).Abs() > time.Microsecond {
 			t.Errorf("%s: %d lanes, %v after a handshake; want %d, %v", name, w.lanes, w.pause, c.lanes, c.pause)
 		}
+	}
+}
+
+// TestReadyInsideSite: the lane that data go over is there before an exchange wants it, and once only.
+func TestReadyInsideSite(t *testing.T) {
+	for kind, lane := range map[string]string{LaneTCP: "", LaneQUIC: LaneQUIC} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			first := newCluster(t, "a")
+			a := startHost(t, first, func(o *Options) { o.Lane = lane })
+			id := admit(t, first, "b")
+			id.Settings.Site = first.Settings.Site
+			waitMembers(t, a, startHost(t, id, nil, a))
+			eventually(t, 30*time.Second, "the way to b", func() error {
+				if c, way := a.lanes.choice("b"); c.kind != kind || way.rtt == 0 {
+					return fmt.Errorf("over %s: %s", c.kind, c.why)
+				}
+				return nil
+			})
+			for range 3 {
+				a.makeReady(t.Context())
+			}
+			over := a.endpoint.TCPTraffic("b")
+			if kind == LaneTCP && (!a.endpoint.RestsTCP("b", "") || over.Conns > 2) { // one to b, and one from there
+				t.Errorf("%d connections over TCP, one resting: %v", over.Conns, a.endpoint.RestsTCP("b", ""))
+			}
+			if kind == LaneQUIC && (!a.endpoint.Keep("b", 0) || a.endpoint.RestsTCP("b", "")) {
+				t.Error("no lane of QUIC, or one of TCP")
+			}
+		})
 	}
 }

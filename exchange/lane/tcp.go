@@ -99,9 +99,12 @@ func (e *Endpoint) TakeTCP(name, congestion string, k StreamKind) *TCPStream {
 	}
 }
 
-// ReadyTCP makes sure that a connection rests on which OpenTCP would open a stream at once.
+// RestsTCP reports whether a connection rests on which OpenTCP would open a stream at once.
+func (e *Endpoint) RestsTCP(name, congestion string) bool { return e.tcp.rests(name, congestion) }
+
+// ReadyTCP makes sure that there is one.
 func (e *Endpoint) ReadyTCP(ctx context.Context, name, congestion string) error {
-	if e.tcp.rests(name, congestion) {
+	if e.RestsTCP(name, congestion) {
 		return nil
 	}
 	c, err := e.dialTCP(ctx, name, congestion)
