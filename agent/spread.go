@@ -43,6 +43,7 @@ func (a *Agent) treeOver(snap *netmap.Snapshot) group.Tree {
 	t.Limit = eagerLimit(snap, t.Leaders, 2*from)
 	t.Rate = fastest(snap)
 	if slices.Max(t.Leaders) > 0 {
+		t.Across = farLimit(lossesIn(snap), t.Leaders, 2*from)
 		return t
 	}
 	w := a.wiringOf(snap)
@@ -162,6 +163,49 @@ func (w wiring) acrossLimit(rate float64) int64 {
 		t = cableTime
 	}
 	return int64(min(float64(w.n)*acrossBytes, rate*t.Seconds()))
+}
+
+const (
+	// farBytes is what a host sends another at most in an alltoall that goes straight between sites, and farBurst what all hosts of a site send at once to those of another:
+	// what a queue in between holds.
+	farBytes = 4 * straightBytes
+	farBurst = 64 << 10
+	// farHead is what headers of such a message take.
+	farHead = 150
+)
+
+// farLimit returns [group.Tree.Across] for hosts of several sites, led by leaders: what is through the links in the time that a plan's words would take, in even blocks. Over links
+// that lose packets none goes so: each message is a packet or few, and the last of them is what all wait for.
+func farLimit(snap *netmap.Snapshot, leaders []int, saved time.Duration) int64 {
+	n := snap.N()
+	if n > maxStraight {
+		return 0
+	}
+	type way struct{ from, to int } // leaders
+	pairs, rates := make(map[way]float64), make(map[way]float64)
+	for i, l := range leaders {
+		for j, m := range leaders {
+			if l == m {
+				continue
+			}
+			e, w := snap.Estimate(i, j), way{l, m}
+			if e.TellsLoss() && e.Loss >= lossyWords {
+				return 0
+			}
+			pairs[w]++
+			if e.Has(netmap.FieldBandwidth) {
+				rates[w] = max(rates[w], float64(e.Bandwidth))
+			}
+			if e.Has(netmap.FieldCapacity) {
+				rates[w] = max(rates[w], float64(e.Capacity))
+			}
+		}
+	}
+	block := float64(farBytes)
+	for w, k := range pairs {
+		block = min(block, min(farBurst, rates[w]*saved.Seconds())/k-farHead)
+	}
+	return max(0, int64(block)*int64(n))
 }
 
 const (

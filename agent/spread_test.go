@@ -99,6 +99,45 @@ func TestAlltoallsStraight(t *testing.T) {
 	}
 }
 
+// TestFar: up to which size alltoalls go straight between sites.
+func TestFar(t *testing.T) {
+	const mbit = 1e6 / 8
+	for name, tt := range map[string]struct {
+		n      int // hosts of each of two sites
+		rate   netmap.BytesPerSec
+		saved  time.Duration
+		change func(e *netmap.Estimate)
+		block  int64
+	}{
+		"few hosts, fast links":    {3, 1000 * mbit, 50 * time.Millisecond, nil, farBytes},
+		"many hosts":               {8, 1000 * mbit, 50 * time.Millisecond, nil, farBurst/64 - farHead},
+		"too many hosts":           {17, 1000 * mbit, 50 * time.Millisecond, nil, 0},
+		"a slow link":              {3, 2 * mbit, 40 * time.Millisecond, nil, 961}, // 10,000 bytes in nine messages
+		"too slow a link":          {8, 1 * mbit, 40 * time.Millisecond, nil, 0},
+		"more for several":         {3, 1 * mbit, 40 * time.Millisecond, func(e *netmap.Estimate) { e.Capacity, e.Known = 2*mbit, e.Known|netmap.FieldCapacity }, 961},
+		"losses":                   {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.01, 9999, e.Known|netmap.FieldLoss }, 0},
+		"few losses":               {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.001, 9999, e.Known|netmap.FieldLoss }, farBytes},
+		"bandwidth is not known":   {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Known = netmap.FieldLatency }, 0},
+		"the coordinator is close": {3, 1000 * mbit, 0, nil, 0},
+	} {
+		known := siteHosts(tt.n, tt.rate, "A", "B")
+		var est []netmap.Estimate
+		for i := range 2 * tt.n {
+			for j := range 2 * tt.n {
+				e := known.Estimate(i, j)
+				if tt.change != nil && (i < tt.n) != (j < tt.n) {
+					tt.change(&e)
+				}
+				est = append(est, e)
+			}
+		}
+		snap := netmap.NewSnapshot(3, known.Hosts(), est)
+		if got, want := farLimit(snap, leaders(snap), tt.saved), tt.block*int64(2*tt.n); got != want {
+			t.Errorf("%s: %d bytes of a host go straight, want %d", name, got, want)
+		}
+	}
+}
+
 // TestFastest: what most pairs do not reach counts for nothing.
 func TestFastest(t *testing.T) {
 	for _, tt := range []struct {

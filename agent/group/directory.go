@@ -93,8 +93,8 @@ type registration struct {
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
 	// The host knows contributions that go so: message.Straight and those behind it.
-	straight, rounds, across, long, farFirst bool
-	out                                      chan message // waiting (dropped when full), then one formed or refused
+	straight, rounds, across, long, farFirst, far bool
+	out                                           chan message // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
@@ -128,7 +128,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
 	reg := &registration{
-		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, long: m.Long, farFirst: m.FarFirst, out: make(chan message, 4),
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, long: m.Long, farFirst: m.FarFirst, far: m.Far, out: make(chan message, 4),
 	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
@@ -136,11 +136,11 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		d.changed(f)
 		return reg, nil
 	}
-	hosts, straight, rounds, across, long, farFirst := make([]string, f.ranks), true, true, true, true, true
+	hosts, straight, rounds, across, long, farFirst, far := make([]string, f.ranks), true, true, true, true, true, true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
 		straight, rounds, across, long = straight && reg.straight, rounds && reg.rounds, across && reg.across, long && reg.long
-		farFirst = farFirst && reg.farFirst
+		farFirst, far = farFirst && reg.farFirst, far && reg.far
 	}
 	var id ID
 	rand.Read(id[:])
@@ -158,7 +158,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 				formed.Tree.Order = nil
 			}
 		}
-		if formed.Tree != nil && !(straight && across) {
+		if formed.Tree != nil && !(straight && across && (far || formed.Tree.oneSite())) {
 			formed.Tree.Across = 0
 		}
 		if formed.Tree != nil && !long {

@@ -59,6 +59,7 @@ type message struct {
 	Across     bool            `json:"across,omitempty"`    // register: and those of alltoalls that are larger
 	Long       bool            `json:"long,omitempty"`      // register: and those in rounds that are, and those in hops
 	FarFirst   bool            `json:"far_first,omitempty"` // register: and rounds that go to the farthest host first
+	Far        bool            `json:"far,omitempty"`       // register: and alltoalls that go straight between sites
 	Hop        int             `json:"hop,omitempty"`       // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
 	Past       uint64          `json:"past,omitempty"`      // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
@@ -92,7 +93,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst, Far
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

@@ -12,6 +12,8 @@ import (
 // there. That is one way in place of two, each port carries what it has to and no more, and nobody waits for the coordinator. It is another message for each pair
 // of hosts, so what is very small goes by the tree.
 //
+// Between sites alltoalls go so that are larger than the headers of the messages, and small enough to be there sooner than a coordinator's word.
+//
 // How an item travels is said in it: its own host decides by its size, and a leader passes on what is not straight.
 
 // messageTime is about the CPU time that it takes a host to send a message and to get one, and messageBytes what headers and acknowledgements of it take on the wire. The 552 messages of an
@@ -32,6 +34,8 @@ func (m *member) goesStraight(ready *message) bool {
 func (m *member) passedShare(c plan.Collective) int64 {
 	limit := m.tree.Limit
 	switch {
+	case !m.inRounds() && c == plan.Alltoall && m.straightShare(c) > 0: // all hosts of a site get what is for one, and what is for all other sites goes to each
+		return min(limit/int64(len(m.roster)), int64(len(m.hosts))*messageBytes/2)
 	case !m.inRounds():
 	case c == plan.Alltoall && m.straightShare(c) > 0:
 		spared := float64(len(m.hosts) - 1 - len(m.rounds)) // messages

@@ -209,6 +209,66 @@ func TestAcross(t *testing.T) {
 	}
 }
 
+// TestFar: between sites alltoalls go straight that are more than headers, and what hosts get is only what is for them; all hosts have to know it.
+func TestFar(t *testing.T) {
+	hosts := []string{"a", "b", "c", "d", "e"}
+	tree := Tree{Leaders: []int{0, 0, 2, 2, 2}, Limit: 20_000, Across: 5 * 400}
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, hosts...)
+		defer stop()
+		f.tree = func([]string) Tree { return tree }
+		const n = 5
+		errs := f.each("job", hosts, func(r *Rank, rank int) error {
+			for _, c := range []struct {
+				block    int
+				eager    bool
+				straight bool // else by the leaders, and all blocks come to all
+			}{{messageBytes/2 - 5, true, false}, {messageBytes/2 + 1, true, true}, {390, true, true}, {401, false, true}} {
+				var in, want []byte
+				for d := range n {
+					in = append(in, bytes.Repeat([]byte{byte(10*rank + d)}, c.block)...)
+					want = append(want, bytes.Repeat([]byte{byte(10*d + rank)}, c.block)...)
+				}
+				res, err := r.Do(context.Background(), Call{Collective: plan.Alltoall, In: Bytes(in)})
+				if err != nil {
+					return err
+				}
+				if got := res.Report.Algorithm == "eager"; got != c.eager {
+					return fmt.Errorf("%d bytes a pair by %s", c.block, res.Report.Algorithm)
+				}
+				if !bytes.Equal(res.Data, want) {
+					return fmt.Errorf("%d bytes a pair: the result is wrong", c.block)
+				}
+				if got := res.Report.Received; c.eager && (got == int64((n-1)*c.block)) != c.straight {
+					return fmt.Errorf("%d bytes a pair: %d bytes came", c.block, got)
+				}
+				res.Release()
+			}
+			return nil
+		})
+		for i, err := range errs {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+	})
+	for _, all := range []bool{true, false} {
+		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 1}, Limit: 1, Across: 3} }}
+		know := message{Job: "j", Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true, Far: true}
+		if _, bad := d.register("a", know); bad != nil {
+			t.Fatal(bad)
+		}
+		know.Rank, know.Far = 1, all
+		reg, bad := d.register("b", know)
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		if formed := <-reg.out; (formed.Tree.Across == 3) != all {
+			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
+		}
+	}
+}
+
 // TestAcrossLost: alltoalls that go straight, up to sixteen of a rank under way, while streams between hosts lose what they take and then end: it comes again from
 // what is kept, which is no more than can be missing.
 func TestAcrossLost(t *testing.T) {

@@ -31,7 +31,7 @@ type Tree struct {
 	// Straight bounds, for a group inside one site, what a host gets of an operation whose contributions go straight from each host to
 	// each other one, in bytes. 0: none does.
 	Straight int64 `json:"straight,omitempty"`
-	// Across is Straight for alltoalls, where that is more. 0: Straight is.
+	// Across is Straight for alltoalls, where that is more, and in groups of several sites. 0: Straight is.
 	Across int64 `json:"across,omitempty"`
 	// Rounds bounds, for a group inside one site, what all ranks contribute together to an operation whose contributions go in rounds and not by
 	// way of the leader (rounds.go), in bytes. 0: none does.
@@ -87,11 +87,16 @@ func (t *Tree) check(hosts int) error {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {
 			return fmt.Errorf("tree in which host %d is led by %d", h, l)
 		}
-		if t.Straight+t.Rounds+t.Across > 0 && l != t.Leaders[0] {
-			return fmt.Errorf("tree of several sites with %d bytes that go straight, or in rounds", t.Straight+t.Rounds)
-		}
+	}
+	if t.Straight+t.Rounds > 0 && !t.oneSite() {
+		return fmt.Errorf("tree of several sites with %d bytes that of an allgather that go straight, or in rounds", t.Straight+t.Rounds)
 	}
 	return nil
+}
+
+// oneSite reports whether all hosts have one leader.
+func (t *Tree) oneSite() bool {
+	return !slices.ContainsFunc(t.Leaders, func(l int) bool { return l != t.Leaders[0] })
 }
 
 // takes is the least time in which a host gets so many bytes, 0 where it is not known, as without a tree.
