@@ -34,7 +34,7 @@ func (m *member) goesStraight(ready *message) bool {
 func (m *member) passedShare(c plan.Collective) int64 {
 	limit := m.tree.Limit
 	switch {
-	case !m.inRounds() && c == plan.Alltoall && m.straightShare(c) > 0: // all hosts of a site get what is for one, and what is for all other sites goes to each
+	case !m.inRounds() && c == plan.Alltoall && m.straightShare(c) > limit/int64(len(m.roster)): // leaders send every other one all blocks, so only what headers are as much as goes by them
 		return min(limit/int64(len(m.roster)), int64(len(m.hosts))*messageBytes/2)
 	case !m.inRounds():
 	case c == plan.Alltoall && m.straightShare(c) > 0:

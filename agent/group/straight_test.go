@@ -212,7 +212,7 @@ func TestAcross(t *testing.T) {
 // TestFar: between sites alltoalls go straight that are more than headers, and what hosts get is only what is for them; all hosts have to know it.
 func TestFar(t *testing.T) {
 	hosts := []string{"a", "b", "c", "d", "e"}
-	tree := Tree{Leaders: []int{0, 0, 2, 2, 2}, Limit: 20_000, Across: 5 * 400}
+	tree := Tree{Leaders: []int{0, 0, 2, 2, 2}, Limit: 8000, Across: 5 * 400}
 	synctest.Test(t, func(t *testing.T) {
 		f, stop := newFabric(t, hosts...)
 		defer stop()
@@ -252,6 +252,15 @@ func TestFar(t *testing.T) {
 			}
 		}
 	})
+	// What may go by the leaders does where no more could go straight.
+	less := tree
+	less.Across = less.Limit / 5
+	for want, tree := range map[int64]Tree{5 * messageBytes / 2: tree, 1600: less} {
+		m := &member{tree: &tree, hosts: hosts, roster: hosts}
+		if got := m.passedShare(plan.Alltoall); got != want {
+			t.Errorf("with %d bytes that can go straight %d go by the leaders, want %d", tree.Across, got, want)
+		}
+	}
 	for _, all := range []bool{true, false} {
 		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 1}, Limit: 1, Across: 3} }}
 		know := message{Job: "j", Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true, Far: true}
