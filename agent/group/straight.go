@@ -34,7 +34,7 @@ func (m *member) goesStraight(ready *message) bool {
 func (m *member) passedShare(c plan.Collective) int64 {
 	limit := m.tree.Limit
 	switch {
-	case !m.inRounds() && c == plan.Alltoall && m.straightShare(c) > limit/int64(len(m.roster)): // leaders send every other one all blocks, so only what headers are as much as goes by them
+	case m.tree.Straight == 0 && m.straightShare(c) > limit/int64(len(m.roster)): // between sites leaders send each other all blocks, so only those go by them that are less than headers
 		return min(limit/int64(len(m.roster)), int64(len(m.hosts))*messageBytes/2)
 	case !m.inRounds():
 	case c == plan.Alltoall && m.straightShare(c) > 0:
