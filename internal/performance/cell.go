@@ -22,7 +22,7 @@ const (
 	Fall     Row = "fall"     // a WAN link falls in mid-exchange
 	Pair     Row = "pair"     // one host pair, lanes chosen by the agent
 	Lanes    Row = "lanes"    // one host pair, their number held fixed
-	Small    Row = "small"    // 8 bytes
+	Small    Row = "small"    // 8 bytes, alltoalls of up to 1 KiB
 	Groups   Row = "groups"   // many groups at once
 	Young    Row = "young"    // agents that have just met
 	Pauses   Row = "pauses"   // operations far apart
@@ -46,7 +46,7 @@ var titles = map[Row]string{
 	Fall:     "a WAN link falls to a quarter in mid-exchange",
 	Pair:     "one host pair, round trip 100 ms, lanes chosen by the agent",
 	Lanes:    "one host pair, round trip 100 ms, engines alone, so many lanes",
-	Small:    "operations of 8 bytes",
+	Small:    "operations of 8 bytes, and small alltoalls",
 	Groups:   "many groups at once, each an allgather over all hosts",
 	Young:    "agents that met so long ago, and are then kept busy: one operation behind the other, without a pause",
 	Pauses:   "operations ten minutes apart, as of the steps of a workflow",

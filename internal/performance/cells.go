@@ -157,6 +157,11 @@ var cellsOf = map[Row]func() []Cell{
 				cells = append(cells, Cell{Collective: op, Network: network, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2})
 			}
 		}
+		for _, network := range []string{"paper-2site-europe", "modern-4site"} {
+			for _, size := range []int64{256, kib} {
+				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: size, Settle: time.Minute, Runs: 5})
+			}
+		}
 		return cells
 	},
 	Groups: func() []Cell {
