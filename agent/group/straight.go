@@ -12,7 +12,7 @@ import (
 // there. That is one way in place of two, each port carries what it has to and no more, and nobody waits for the coordinator. It is another message for each pair
 // of hosts, so what is very small goes by the tree.
 //
-// Between sites alltoalls go so that are larger than the headers of the messages, and small enough to be there sooner than a coordinator's word.
+// Between sites alltoalls go so whose blocks are larger than half of what a message takes beside them, and small enough to be there sooner than a coordinator's word.
 //
 // How an item travels is said in it: its own host decides by its size, and a leader passes on what is not straight.
 
@@ -34,7 +34,7 @@ func (m *member) goesStraight(ready *message) bool {
 func (m *member) passedShare(c plan.Collective) int64 {
 	limit := m.tree.Limit
 	switch {
-	case m.tree.Straight == 0 && m.straightShare(c) > limit/int64(len(m.roster)): // between sites leaders send each other all blocks, so only those go by them that are less than headers
+	case m.tree.Straight == 0 && m.straightShare(c) > limit/int64(len(m.roster)): // between sites leaders send each other all blocks, so only those go by them that are less than half of what a message takes beside them
 		return min(limit/int64(len(m.roster)), int64(len(m.hosts))*messageBytes/2)
 	case !m.inRounds():
 	case c == plan.Alltoall && m.straightShare(c) > 0:

@@ -89,7 +89,7 @@ func (t *Tree) check(hosts int) error {
 		}
 	}
 	if t.Straight+t.Rounds > 0 && !t.oneSite() {
-		return fmt.Errorf("tree of several sites with %d bytes that of an allgather that go straight, or in rounds", t.Straight+t.Rounds)
+		return fmt.Errorf("tree of several sites with %d bytes of an allgather that go straight, or in rounds", t.Straight+t.Rounds)
 	}
 	return nil
 }
