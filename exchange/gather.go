@@ -20,6 +20,7 @@ type ender interface{ WriteLast([]byte) error }
 const (
 	leastGather = 4 << 10
 	frameRoom   = 128
+	wrapping    = 24 // what the frames of a chunk and of its checksum take beside it, mostly
 )
 
 // mostTail is how much of a chunk is copied at most so that its block's checksum goes with it.
@@ -32,15 +33,19 @@ const mostAnswers = 1 << 10
 type batch struct {
 	x    *run
 	l    *outLane
+	p    *peer
 	room int    // bytes that are gathered; 0: each frame goes at once
 	buf  []byte // frames, the last of which may lack its chunk's bytes
 	work []work // of entries that are in buf
+	due  int    // bytes of chunks in buf for which the window is still to be asked
 }
 
-func (x *run) batchOf(l *outLane) *batch {
-	b := &batch{x: x, l: l}
-	// A window counts what was written, and times slices.
-	if s, ok := l.stream.(costly); ok && l.win == nil && l.pacer == nil {
+func (x *run) batchOf(p *peer, l *outLane) *batch {
+	b := &batch{x: x, l: l, p: p}
+	switch s, ok := l.stream.(costly); {
+	case l.win != nil: // which counts what was written, and times slices
+		b.room = l.slice() + maxFrame - wrapping
+	case ok && l.pacer == nil:
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
 		}
@@ -84,7 +89,7 @@ func (b *batch) addSum(w *work) {
 // sumBehind takes the checksum of the block of the chunk w, which is about to be written, where it is all of the block that is left to be written: over a path whose
 // packets count it goes in the chunk's last packet. It would have its own, and that an acknowledgement, which over a slow link is each a fortieth of 8 KiB.
 func (b *batch) sumBehind(w *work) (work, bool) {
-	if b.room > 0 { // it is gathered as all else is
+	if b.room > 0 && b.l.win == nil { // it is gathered as all else is
 		return work{}, false
 	}
 	b.x.mu.Lock()
@@ -109,9 +114,12 @@ func (b *batch) endWithSum(w *work) error {
 
 // flush writes what was gathered.
 func (b *batch) flush() (err error) {
+	for b.due > 0 {
+		b.due -= b.x.slice(b.p, b.l, b.due, 0)
+	}
 	switch {
 	case len(b.buf) == 0:
-	case b.room > 0: // as the head of a unit, which is copied together with what TCP puts before it
+	case b.room > 0 && b.l.win == nil: // as the head of a unit, which is copied together with what TCP puts before it
 		err = writeBoth(b.l.stream, b.buf, nil)
 	default:
 		_, err = b.l.stream.Write(b.buf)

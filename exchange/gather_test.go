@@ -102,14 +102,17 @@ func TestGathersOneChunk(t *testing.T) {
 	} {
 		x := &run{part: &Part{Hosts: hostNames(3), Chunk: c.chunk}, eng: &Engine{cfg: Config{Self: "host0", Site: c.site}}}
 		x.sites = sitesOf(x.part.Hosts, "host0", c.site)
-		if b := x.batchOf(&outLane{stream: unitStream{}}); b.room != c.want {
+		if b := x.batchOf(nil, &outLane{stream: unitStream{}}); b.room != c.want {
 			t.Errorf("chunks of %d: %d bytes are gathered, want %d", c.chunk, b.room, c.want)
 		}
-		if b := x.batchOf(&outLane{stream: &fakeStream{}}); b.room != 0 {
+		if b := x.batchOf(nil, &outLane{stream: &fakeStream{}}); b.room != 0 {
 			t.Errorf("%d bytes are gathered for a stream that gathers by itself", b.room)
 		}
-		if b := x.batchOf(&outLane{stream: unitStream{}, win: new(tap)}); b.room != 0 {
-			t.Errorf("%d bytes are gathered beside a window", b.room)
+		for _, s := range []Stream{unitStream{}, &fakeStream{}} { // a slice, and no more
+			l := &outLane{stream: s, win: &tap{window: new(window), slice: 2780}}
+			if b := x.batchOf(nil, l); !b.fits(2780-wrapping) || b.fits(2780-wrapping+1) {
+				t.Errorf("%d bytes are gathered for slices of 2780", b.room)
+			}
 		}
 	}
 }

@@ -175,7 +175,7 @@ var errAnswers = errors.New("answers have stopped")
 
 // write writes what is next until there is nothing more or the stream breaks.
 func (x *run) write(p *peer, l *outLane) (err error) {
-	b := x.batchOf(l)
+	b := x.batchOf(p, l)
 	defer func() {
 		b.wrote(err) // what was gathered and not written
 		b.release()
@@ -258,8 +258,14 @@ func (x *run) writeChunk(p *peer, l *outLane, to *batch, w *work) error {
 			to.buf = append(to.buf, piece...)
 			n += len(piece)
 		}
-		x.slice(p, l, size, 0)
+		to.due += size
 		return to.endWithSum(w)
+	}
+	if to.due > 0 {
+		if err := to.flush(); err != nil {
+			to.work = append(to.work, *w)
+			return err
+		}
 	}
 	to.work = append(to.work, *w)
 	to.buf = f.appendTo(to.buf)

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -93,11 +94,14 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 			tell.begin(f.number)
 			if f.number > 0 && r.stage == nil { // a far way: the chunk may come on another stream meanwhile
 				r.stage = stageOf(x.part.Chunk)
+				if unit == nil {
+					r.br = bufio.NewReaderSize(&asking{tell, r.br}, farAhead)
+				}
 			}
 		case f.kind == frameChunk:
 			tell.chunk(f.n)
 		}
-		if err == nil && (unit == nil || len(tell.out) >= mostAnswers || r.br.Buffered() == 0 && !unit.Within()) {
+		if err == nil && (len(tell.out) >= mostAnswers || r.br.Buffered() == 0 && (unit == nil || !unit.Within())) {
 			err = tell.flush()
 		}
 		if e, ok := s.(ender); ok && err == io.EOF {

@@ -151,6 +151,9 @@ func (x *run) next(p *peer, l *outLane) work {
 				x.mu.Lock()
 				continue
 			}
+			if l.gathered {
+				return work{kind: workFlush}
+			}
 			l.meter.enter(held, time.Now())
 			p.idled = true
 			p.held++

@@ -73,6 +73,13 @@ func (x *run) grant(p *peer, l *outLane, left, done int, now time.Time) (int, ti
 	return int(n), wait
 }
 
+// slice is how many bytes l writes at once.
+func (l *outLane) slice() int {
+	l.win.mu.Lock()
+	defer l.win.mu.Unlock()
+	return int(l.win.slice)
+}
+
 // step is what the peer of l is asked for: an answer after so many bytes, 0 for after each chunk.
 func (l *outLane) step() int {
 	if l.win == nil {

@@ -24,6 +24,8 @@ type teller struct {
 	bytes int       // of the chunks that are complete
 	size  int       // of the chunk that comes
 	told  time.Time // when the last answer was written
+	got   int       // where out ends if it ends with got, and fresh where that begins
+	fresh int
 }
 
 // begin answers the opener's wish to be told after each step bytes: nothing was read, and so
@@ -41,8 +43,24 @@ func (t *teller) flush() error {
 		return nil
 	}
 	_, err := t.w.Write(t.out)
-	t.out = t.out[:0]
+	t.out, t.got = t.out[:0], 0
 	return err
+}
+
+// farAhead is how far a stream over a far way is read ahead, in bytes: what has come of several small chunks is answered at once.
+const farAhead = 4 << 10
+
+// asking is what a stream brings, before more of which is waited for answers go out: the opener may wait for them.
+type asking struct {
+	tell *teller
+	r    io.Reader
+}
+
+func (a *asking) Read(p []byte) (int, error) {
+	if err := a.tell.flush(); err != nil {
+		return 0, err
+	}
+	return a.r.Read(p)
 }
 
 // part is called when part of the bytes of a chunk have been read.
@@ -72,7 +90,11 @@ func (t *teller) chunk(n int) {
 	t.answer(t.told, t.bytes)
 }
 
-// answer says that bytes were read.
+// answer says that bytes were read, in place of what was to be said of fewer.
 func (t *teller) answer(now time.Time, bytes int) {
+	if t.got == len(t.out) && t.got > 0 {
+		t.out = t.out[:t.fresh]
+	}
+	defer func(from int) { t.fresh, t.got = from, len(t.out) }(len(t.out))
 	t.out = (&frame{kind: frameGot, number: bytes, index: int(now.Sub(t.start).Microseconds() % clockWrap)}).appendTo(t.out)
 }

@@ -209,7 +209,7 @@ func TestChunksDoNotAllocate(t *testing.T) {
 	a.out.buf = make([]byte, 0, 64<<20) // the fake's own buffer is not to grow
 	l := &outLane{stream: a}
 	r := newFrameReader(b)
-	gathered := x[0].batchOf(l)
+	gathered := x[0].batchOf(nil, l)
 	out := make([]byte, 0, 64)
 	var f frame
 	to, from := x[0].peers["host1"], x[1].peers["host0"]

@@ -63,7 +63,10 @@ func newSelector(p *Problem, chunk int64, advice Advice) (*selector, error) {
 	return s, nil
 }
 
-// fitsPath reports whether what any pool has for any other is no more than what is under way on an idle path.
+// burst is how many bytes the queue of a link has room for: 64 packets, less their headers.
+const burst = 64 << 10
+
+// fitsPath reports whether what any pool has for any other is no more than what is under way on an idle path, and what a queue has room for where all of it comes at once.
 func (s *selector) fitsPath() bool {
 	p, net := s.problem, s.network
 	pools := net.Pools()
@@ -86,7 +89,7 @@ func (s *selector) fitsPath() bool {
 		}
 	}
 	for k := range bytes {
-		if k/pools != k%pools && bytes[k] > latency[k]*float64(net.Pipe[k]) {
+		if k/pools != k%pools && bytes[k] > min(latency[k]*float64(net.Pipe[k]), burst) {
 			return false
 		}
 	}

@@ -134,19 +134,49 @@ func (s *scheduler) streamed(p *plan.Plan, streams []stream) {
 	}
 	slices.SortStableFunc(feeds, func(a, b step) int { return cmp.Compare(a.need, b.need) })
 	steps = append(feeds, steps...)
+	p.Transfers = together(streams, steps)
+	p.Cuts = cutsOf(streams)
+}
+
+// together returns the transfers of steps: one for those that follow one another between two hosts, as long as they come to no more than a piece and what one transfer brings. Each is answered by itself, which of
+// blocks of 256 bytes is as much as they are, and chunks go on as they come in any case.
+func together(streams []stream, steps []step) []plan.Transfer {
+	out := make([]plan.Transfer, 0, len(steps))
 	number := make(map[[2]int]int, len(steps)) // of a stream's leg
-	for i, x := range steps {
+	by := make([]int, 0, len(steps))           // which transfer brings the first block of each; -1: its source has it; -2: another one, not known yet
+	bytes := make([]int64, 0, len(steps))
+	latest := make(map[[2]int]int) // by source and destination
+	for _, x := range steps {
+		st := &streams[x.stream]
+		brought := -1
+		if x.leg > 0 {
+			var known bool
+			if brought, known = number[[2]int{x.stream, x.leg - 1}]; !known { // it comes later in steps
+				brought = -2
+			}
+		}
+		pair := [2]int{st.hosts[x.leg], st.hosts[x.leg+1]}
+		i, ok := latest[pair]
+		if !ok || brought < -1 || by[i] != brought || bytes[i]+st.bytes > piece {
+			i = len(out)
+			out = append(out, plan.Transfer{ID: i, Src: pair[0], Dst: pair[1], Phase: -1, After: []int{}})
+			by, bytes = append(by, brought), append(bytes, 0)
+			latest[pair] = i
+		}
+		out[i].Blocks = append(out[i].Blocks, st.block)
+		bytes[i] += st.bytes
 		number[[2]int{x.stream, x.leg}] = i
 	}
-	for i, x := range steps {
-		st := &streams[x.stream]
-		t := plan.Transfer{ID: i, Src: st.hosts[x.leg], Dst: st.hosts[x.leg+1], Blocks: []plan.Block{st.block}, Phase: -1, After: []int{}}
-		if x.leg > 0 {
-			t.After = append(t.After, number[[2]int{x.stream, x.leg - 1}])
+	for _, x := range steps {
+		if x.leg == 0 {
+			continue
 		}
-		p.Transfers = append(p.Transfers, t)
+		t, before := &out[number[[2]int{x.stream, x.leg}]], number[[2]int{x.stream, x.leg - 1}]
+		if len(t.After) == 0 {
+			t.After = append(t.After, before)
+		}
 	}
-	p.Cuts = cutsOf(streams)
+	return out
 }
 
 // needs returns when each of the streams is the first to cross its first bridge, in seconds, if that bridge is never idle and takes them in the order of

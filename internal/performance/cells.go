@@ -157,8 +157,12 @@ var cellsOf = map[Row]func() []Cell{
 				cells = append(cells, Cell{Collective: op, Network: network, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2})
 			}
 		}
-		for _, network := range []string{"paper-2site-europe", "modern-4site"} {
-			for _, size := range []int64{256, kib} {
+		for _, network := range []string{"paper-2site-europe", "modern-4site", sharedGrid} {
+			sizes := []int64{256, kib}
+			if network == sharedGrid { // whose links need so much longer than they are long
+				sizes = []int64{256, kib, 4 * kib}
+			}
+			for _, size := range sizes {
 				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: size, Settle: time.Minute, Runs: 5})
 			}
 		}
