@@ -45,6 +45,9 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 	switch s, ok := l.stream.(costly); {
 	case l.win != nil: // which counts what was written, and times slices
 		b.room = l.slice() + maxFrame - wrapping
+		x.mu.Lock()
+		l.doubled = l.by == "" && x.doubles(p)
+		x.mu.Unlock()
 	case ok && l.pacer == nil:
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
@@ -112,6 +115,28 @@ func (b *batch) endWithSum(w *work) error {
 	return b.end(&sum)
 }
 
+// A doubler is a stream that sends what is written next twice, n bytes, where that is possible. A [lane.Stream] is one.
+type doubler interface{ Twice(n int) }
+
+// soonAgain is the part of a round trip that what crosses a link is to take at most to go there twice.
+const soonAgain = 0.5
+
+// doubles reports whether what goes to p does so twice: on a way that loses packets, where all that crosses its link is through long before the repair of one of them would be. It needs x.mu.
+func (x *run) doubles(p *peer) bool {
+	if p.path.Loss < lateLoss || !p.path.known() {
+		return false
+	}
+	own, share := x.shareTo(p)
+	return share > 0 && float64(own)/share <= soonAgain*p.path.RTT.Seconds()*float64(p.path.capacity())
+}
+
+// double says that n bytes of b are about to be written.
+func (b *batch) double(n int) {
+	if s, ok := b.l.stream.(doubler); ok && b.l.doubled {
+		s.Twice(n)
+	}
+}
+
 // flush writes what was gathered.
 func (b *batch) flush() (err error) {
 	for b.due > 0 {
@@ -122,6 +147,7 @@ func (b *batch) flush() (err error) {
 	case b.room > 0 && b.l.win == nil: // as the head of a unit, which is copied together with what TCP puts before it
 		err = writeBoth(b.l.stream, b.buf, nil)
 	default:
+		b.double(len(b.buf))
 		_, err = b.l.stream.Write(b.buf)
 	}
 	b.wrote(err)
@@ -137,6 +163,7 @@ func (b *batch) last() error {
 
 // flushWith writes what was gathered and piece, of the chunk whose head is the last that was.
 func (b *batch) flushWith(piece []byte) error {
+	b.double(len(b.buf) + len(piece))
 	err := writeBoth(b.l.stream, b.buf, piece)
 	b.buf = b.buf[:0]
 	return err

@@ -35,6 +35,7 @@ type outLane struct {
 	over     bool    // it has written its last; guarded by run.mu
 	pacer    *pacer  // of all that go to the peer's site, or to the peer; nil: none
 	meter    *meter  // nil: nobody wants to know
+	doubled  bool    // what is written goes twice; its goroutine's
 
 	// Guarded by run.mu, and used where there is a window: without one nobody answers.
 	taken     int64     // chunk bytes that this stream was given

@@ -172,6 +172,9 @@ func (x *run) shareTo(p *peer) (own int64, share float64) {
 // spaced returns how long n bytes wait for which l, a lane to p, has room. It needs x.mu.
 func (x *run) spaced(p *peer, l *outLane, n int64, now time.Time) time.Duration {
 	_, late := l.win.state()
+	if l.doubled {
+		n *= 2
+	}
 	switch site := x.site(p.name); {
 	case l.pacer != nil:
 		return l.pacer.slot(n, now)

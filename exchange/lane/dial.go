@@ -69,6 +69,9 @@ func (e *Endpoint) openAt(ctx context.Context, t target, k StreamKind) (*Stream,
 		s, err := open(ctx, l.conn, l.peer, k)
 		if err == nil {
 			e.opened(l, s.Context())
+			if s.copies = l.copies; l.lane == 0 && !l.inside {
+				s.copies = &e.copies
+			}
 			return s, nil
 		}
 		// The connection has ended between the two. Once may be coincidence.
@@ -90,9 +93,13 @@ func open(ctx context.Context, conn *quic.Conn, peer Peer, k StreamKind) (*Strea
 		}
 		return nil, err
 	}
-	s := &Stream{Stream: qs, Peer: peer, Local: conn.LocalAddr(), conn: conn}
+	s := &Stream{Stream: qs, Peer: peer, Local: conn.LocalAddr(), conn: conn, kind: k}
+	s.silent.Store(true)
+	if k == StreamData || k == StreamGroup {
+		return s, nil // who opens it writes first: a packet of one byte less, and nothing is stuck when that is lost
+	}
 	// Does not block: quic-go keeps a write of less than a packet for the next packet.
-	if _, err := s.Write([]byte{byte(k)}); err != nil {
+	if _, err := s.Write(nil); err != nil {
 		s.Abort()
 		return nil, err
 	}
@@ -163,7 +170,7 @@ func (e *Endpoint) dial(a *attempt) {
 		return
 	}
 	l := newLink(r.conn, t.lane, true)
-	l.inside = r.inside
+	l.inside, l.copies = r.inside, r.copies
 	switch {
 	case l.peer.Name == e.self:
 		err = ErrSelf
@@ -196,10 +203,11 @@ func (e *Endpoint) dialLane(ctx context.Context, t target) (r reached, done func
 	if e.instead(t.addr) != nil {
 		return r, done, ErrUDPBlocked
 	}
-	tr, closeSocket, err := e.socketFor(t.lane)
+	tr, copies, closeSocket, err := e.socketFor(t.lane)
 	if err != nil {
 		return r, done, err
 	}
+	r.copies = copies
 	r.conn, err = tr.Dial(ctx, t.addr, memberTLS(e.cfg.Credentials, t.lane), e.quicConf)
 	return r, closeSocket, err
 }

@@ -23,6 +23,7 @@ type link struct {
 	lane   int             // accepted ones above 0 are all 1: their number is the dialer's own business
 	dialed bool
 	inside bool      // in a tunnel
+	copies *copies   // of what leaves by its socket; nil: of the first, or it is in a tunnel
 	made   time.Time // when its handshake was through
 	use    use
 }

@@ -62,6 +62,7 @@ func (e *Endpoint) Tunnels() int {
 type reached struct {
 	conn   *quic.Conn
 	inside bool
+	copies *copies // of the socket of another lane than 0
 }
 
 // reach dials lane 0 at addr: over UDP, or in a tunnel if UDP is not answered and the host can be reached over TCP.
@@ -70,11 +71,11 @@ func (e *Endpoint) reach(ctx context.Context, addr net.Addr) (reached, error) {
 	udp := func(ctx context.Context) (*quic.Conn, error) { return e.transport.Dial(ctx, addr, conf, e.quicConf) }
 	if e.tunnels == nil || e.cfg.DialTCP == nil {
 		conn, err := udp(ctx)
-		return reached{conn, false}, err
+		return reached{conn: conn}, err
 	}
 	if t := e.instead(addr); t != nil {
 		conn, err := e.tunnelTransport.Dial(ctx, net.UDPAddrFromAddrPort(t.addr), conf, e.quicConf)
-		return reached{conn, true}, err
+		return reached{conn: conn, inside: true}, err
 	}
 	wait := tunnelAfter
 	if e.Tunnels() > 0 {
@@ -127,7 +128,7 @@ func (e *Endpoint) Doubt(addr *net.UDPAddr) {
 			e.log.Debug("no answer over UDP, and no tunnel", "addr", addr, "err", err)
 			return
 		}
-		l := e.adoptLane0(reached{conn, true}, t.member)
+		l := e.adoptLane0(reached{conn: conn, inside: true}, t.member)
 		if l == nil {
 			t.close()
 			return
@@ -149,7 +150,7 @@ func firstOf(ctx context.Context, udp func(context.Context) (*quic.Conn, error),
 	dial := func(in bool, f func(context.Context) (*quic.Conn, error)) {
 		dials.Go(func() {
 			conn, err := f(racing)
-			outcomes <- outcome{reached{conn, in}, err}
+			outcomes <- outcome{reached{conn: conn, inside: in}, err}
 		})
 	}
 	defer func() {

@@ -22,18 +22,19 @@ func (e *Endpoint) transportOn(conn net.PacketConn) *quic.Transport {
 	return t
 }
 
-// socketFor returns the transport from which a lane is dialed, and what is to be called
+// socketFor returns the transport from which a lane is dialed, the copies of what leaves by its socket, and what is to be called
 // when its connection has ended.
-func (e *Endpoint) socketFor(lane int) (t *quic.Transport, done func(), err error) {
+func (e *Endpoint) socketFor(lane int) (t *quic.Transport, c *copies, done func(), err error) {
 	if lane == 0 || e.cfg.OpenSocket == nil {
-		return e.transport, func() {}, nil
+		return e.transport, &e.copies, func() {}, nil
 	}
 	conn, err := e.cfg.OpenSocket()
 	if err != nil {
-		return nil, nil, fmt.Errorf("socket for lane %d: %w", lane, err)
+		return nil, nil, nil, fmt.Errorf("socket for lane %d: %w", lane, err)
 	}
-	t = e.transportOn(fastUDP(conn))
-	return t, func() {
+	c = new(copies)
+	t = e.transportOn(c.over(fastUDP(conn)))
+	return t, c, func() {
 		t.Close() // ends the goroutine that reads
 		conn.Close()
 	}, nil

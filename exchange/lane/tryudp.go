@@ -68,7 +68,7 @@ func (e *Endpoint) direct(t *tunnel, addr net.Addr) bool {
 	if err != nil {
 		return false
 	}
-	l := e.adoptLane0(reached{conn, false}, t.member)
+	l := e.adoptLane0(reached{conn: conn}, t.member)
 	if l == nil {
 		return false
 	}

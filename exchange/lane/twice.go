@@ -13,6 +13,8 @@ import (
 const (
 	// twiceFor is how long after a word was written its packets are looked for: QUIC sends them at once, unless the host is busy.
 	twiceFor = 20 * time.Millisecond
+	// dataFor is the same of data, which may wait for the connection's congestion window.
+	dataFor = 200 * time.Millisecond
 	// twiceAfter is how much later than a packet its copy goes: packets that are lost together are close together.
 	twiceAfter = 2 * time.Millisecond
 	// maxCopies bounds the copies that wait, maxTwice the hosts that words are being said to.
@@ -28,7 +30,17 @@ const (
 // Of two copies links that lose one packet in fifty lose both once in 2,500 times, if losses are independent.
 func (e *Endpoint) Twice(addr net.Addr, n int) {
 	if a, ok := addrPort(addr); ok {
-		e.copies.expect(a, 2+n/usualPacket, time.Now())
+		e.copies.expect(a, 2+n/usualPacket, time.Now().Add(twiceFor))
+	}
+}
+
+// Twice is [Endpoint.Twice] for what is about to be written to s, n bytes, if packets of its lane can go twice.
+func (s *Stream) Twice(n int) {
+	if s.copies == nil {
+		return
+	}
+	if a, ok := addrPort(s.Peer.Addr); ok {
+		s.copies.expect(a, 2+n/usualPacket, time.Now().Add(dataFor))
 	}
 }
 
@@ -47,14 +59,14 @@ type copying struct {
 	until time.Time
 }
 
-func (c *copies) expect(to netip.AddrPort, packets int, now time.Time) {
+func (c *copies) expect(to netip.AddrPort, packets int, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
 		c.of = make(map[netip.AddrPort]*copying)
 	}
 	if len(c.of) >= maxTwice {
-		c.sweep(now)
+		c.sweep(time.Now())
 	}
 	if len(c.of) >= maxTwice {
 		return
@@ -64,7 +76,7 @@ func (c *copies) expect(to netip.AddrPort, packets int, now time.Time) {
 		o = new(copying)
 		c.of[to] = o
 	}
-	o.left, o.until = min(max(o.left, 0)+packets, maxCopies), now.Add(twiceFor)
+	o.left, o.until = min(max(o.left, 0)+packets, maxCopies), until
 	c.open.Store(int32(len(c.of)))
 }
 

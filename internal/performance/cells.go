@@ -157,13 +157,16 @@ var cellsOf = map[Row]func() []Cell{
 				cells = append(cells, Cell{Collective: op, Network: network, Size: 8, Settle: time.Minute, Runs: 5, Limit: 1.2})
 			}
 		}
-		for _, network := range []string{"paper-2site-europe", "modern-4site", sharedGrid} {
+		for _, network := range []string{"paper-2site-europe", "modern-4site", sharedGrid, lossGrid} {
 			sizes := []int64{256, kib}
+			if network == lossGrid {
+				sizes = append(sizes, 2*kib, 4*kib)
+			}
 			if network == sharedGrid { // whose links need so much longer than they are long
 				sizes = []int64{256, kib, 4 * kib}
 			}
 			for _, size := range sizes {
-				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: size, Settle: time.Minute, Runs: 5})
+				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: size, Settle: time.Minute, Runs: 9})
 			}
 		}
 		return cells
