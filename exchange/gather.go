@@ -118,7 +118,7 @@ func (b *batch) endWithSum(w *work) error {
 // A doubler is a stream that sends what is written next twice, n bytes, where that is possible. A [lane.Stream] is one.
 type doubler interface{ Twice(n int) }
 
-// soonAgain is the part of a round trip that what crosses a link is to take at most to go there twice.
+// soonAgain is the part of a round trip that what crosses a link is to take at most to go there twice. The last of longer operations, as much as that, gained nothing that way (docs/design/lanes.md).
 const soonAgain = 0.5
 
 // doubles reports whether what goes to p does so twice: on a way that loses packets, where all that crosses its link is through long before the repair of one of them would be. It needs x.mu.

@@ -110,7 +110,7 @@ func TestGathersOneChunk(t *testing.T) {
 		}
 		for _, s := range []Stream{unitStream{}, &fakeStream{}} { // a slice, and no more
 			l := &outLane{stream: s, win: &tap{window: new(window), slice: 2780}}
-			if b := x.batchOf(nil, l); !b.fits(2780-wrapping) || b.fits(2780-wrapping+1) {
+			if b := x.batchOf(new(peer), l); !b.fits(2780-wrapping) || b.fits(2780-wrapping+1) {
 				t.Errorf("%d bytes are gathered for slices of 2780", b.room)
 			}
 		}

@@ -30,27 +30,24 @@ func TestShortGoTwice(t *testing.T) {
 			return exchange.Path{RTT: trip, Rate: 2.5e5, Capacity: 2.4e6, Loss: 0.04, Flows: 9}
 		},
 	}
-	for size, want := range map[int64]int{2 << 10: runs * 3 / 4, 256 << 10: 0} {
-		sizes := make([]int64, len(hosts))
-		for i := range sizes {
-			sizes[i] = size
-		}
-		p, err := baseline.Simple(hosts, sizes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		Run(t, cfg, func(c *Cluster) {
-			quick := 0
-			for range runs {
-				if c.Run(p).Makespan < trip {
-					quick++
-				}
-				time.Sleep(time.Second)
-			}
-			if quick < want {
-				t.Errorf("%d of %d allgathers of %d bytes took less than a round trip, want %d", quick, runs, size, want)
-			}
-			t.Logf("%d bytes: %d of %d", size, quick, runs)
-		})
+	sizes := make([]int64, len(hosts))
+	for i := range sizes {
+		sizes[i] = 2 << 10
 	}
+	p, err := baseline.Simple(hosts, sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Run(t, cfg, func(c *Cluster) {
+		quick := 0
+		for range runs {
+			if c.Run(p).Makespan < trip {
+				quick++
+			}
+			time.Sleep(time.Second)
+		}
+		if quick < runs*3/4 { // once, 3 or 4 are
+			t.Errorf("%d of %d allgathers took less than a round trip, want %d", quick, runs, runs*3/4)
+		}
+	})
 }
