@@ -27,7 +27,7 @@ import (
 //	token     0x03 · transfer          transfer is complete at the opener
 //	left      0x07 · transfer          the data of transfer have left the opener
 //	ask       0x04                     tell me what you have: a stream broke
-//	tell      0x06 · bytes             answer this, and each chunk of this stream, with got; if
+//	tell      0x06 · bytes             answer this, and the chunks of this stream, with got; if
 //	                                   bytes is not 0, also after so many bytes in a chunk
 //	offer     0x09 · host · block number · first · count     would you deliver these entries to
 //	                                   host? It is answered with taken for those that are there
@@ -41,7 +41,7 @@ import (
 //	have      0x13 · block number · first · count    entries that need not be sent again
 //	end       0x14                     of the answer to ask
 //	got       0x16 · bytes · clock     of the stream's chunks that were read, in all:
-//	                                   after each chunk, and while one takes long; clock is
+//	                                   after each chunk or several that came together, and while one takes long; clock is
 //	                                   the reader's, in µs modulo 2³¹, the same on all streams
 //	                                   between two hosts
 //	taken     0x19 · host · block number · first · count     the opener need not deliver these

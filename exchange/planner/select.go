@@ -32,7 +32,7 @@ const tie = 0.02
 // forecasts none whose bytes alone take too long on some port or link, and none further than to one and a half times
 // the best so far. Between clusters,
 // algorithms that crowd ([Algorithm.Crowds]) are no candidates for more bytes than the path
-// itself holds: 64 flows at once over a link of 1.25 Mbit/s lost thousands of packets, and hosts were
+// itself holds, or a queue has room for: 64 flows at once over a link of 1.25 Mbit/s lost thousands of packets, and hosts were
 // taken for dead. Inside one cluster those that look at links between clusters are none
 // ([Algorithm.Across]).
 //

@@ -16,7 +16,7 @@
 // has few connections that go on, whose windows have found their rate, and no host waits for news of another. Blocks are
 // cut into pieces where a path or a bridge has got its share, so that all bridges of a link
 // end together. Links that are nearly as full as the fullest one are relieved, where others have room: what they lose
-// to chance is then not felt at the end.
+// to chance is then not felt at the end. Short pieces that follow one another over a bridge are one transfer.
 //
 //	lone.go     what hosts may relay whose ports nobody knows
 //	balance.go  which links and ports are relieved
