@@ -45,9 +45,11 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 	switch s, ok := l.stream.(costly); {
 	case l.win != nil: // which counts what was written, and times slices
 		b.room = l.slice() + maxFrame - wrapping
-		x.mu.Lock()
-		l.doubled = l.by == "" && x.doubles(p)
-		x.mu.Unlock()
+		if _, can := l.stream.(doubler); can && l.by == "" {
+			x.mu.Lock()
+			l.doubled = x.doubles(p)
+			x.mu.Unlock()
+		}
 	case ok && l.pacer == nil:
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
@@ -132,8 +134,8 @@ func (x *run) doubles(p *peer) bool {
 
 // double says that n bytes of b are about to be written.
 func (b *batch) double(n int) {
-	if s, ok := b.l.stream.(doubler); ok && b.l.doubled {
-		s.Twice(n)
+	if b.l.doubled {
+		b.l.stream.(doubler).Twice(n)
 	}
 }
 

@@ -80,6 +80,7 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
 	unit, _ := s.(unitReader)
+	asks := false // answers go out before more is waited for
 	var said []byte // in answer to one frame
 	for {
 		err := r.next(&f)
@@ -95,13 +96,13 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 			if f.number > 0 && r.stage == nil { // a far way: the chunk may come on another stream meanwhile
 				r.stage = stageOf(x.part.Chunk)
 				if unit == nil {
-					r.br = bufio.NewReaderSize(&asking{tell, r.br}, farAhead)
+					r.br, asks = bufio.NewReaderSize(&asking{tell, r.br}, farAhead), true
 				}
 			}
 		case f.kind == frameChunk:
 			tell.chunk(f.n)
 		}
-		if err == nil && (len(tell.out) >= mostAnswers || r.br.Buffered() == 0 && (unit == nil || !unit.Within())) {
+		if err == nil && (len(tell.out) >= mostAnswers || unit == nil && !asks || unit != nil && r.br.Buffered() == 0 && !unit.Within()) {
 			err = tell.flush()
 		}
 		if e, ok := s.(ender); ok && err == io.EOF {

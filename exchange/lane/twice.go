@@ -44,7 +44,7 @@ func (s *Stream) Twice(n int) {
 	}
 }
 
-// copies are the packets of an endpoint's first socket that are to be sent once more.
+// copies are the packets of a socket that are to be sent once more.
 type copies struct {
 	open atomic.Int32 // of hosts, so that nobody waits for mu while there is none
 
