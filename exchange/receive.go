@@ -80,7 +80,7 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
 	unit, _ := s.(unitReader)
-	asks := false // answers go out before more is waited for
+	asks := false   // answers go out before more is waited for
 	var said []byte // in answer to one frame
 	for {
 		err := r.next(&f)
