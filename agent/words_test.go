@@ -121,7 +121,10 @@ func TestWords(t *testing.T) {
 	if d := time.Since(began); d > 3*time.Second {
 		t.Errorf("a group took %v where TCP is refused", d)
 	}
-	if c, _ := a.lanes.choice("b"); c.kind != LaneQUIC {
-		t.Errorf("after that data go over %s: %s", c.kind, c.why)
+	// Who dials has been refused: on a busy machine it may be either of the two alone.
+	ab, _ := a.lanes.choice("b")
+	ba, _ := b.lanes.choice("a")
+	if ab.kind != LaneQUIC && ba.kind != LaneQUIC {
+		t.Errorf("after that data go over %s and %s: %s; %s", ab.kind, ba.kind, ab.why, ba.why)
 	}
 }
