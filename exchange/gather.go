@@ -33,7 +33,7 @@ const mostAnswers = 1 << 10
 type batch struct {
 	x    *run
 	l    *outLane
-	p    *peer
+	p    *peer  // l's
 	room int    // bytes that are gathered; 0: each frame goes at once
 	buf  []byte // frames, the last of which may lack its chunk's bytes
 	work []work // of entries that are in buf

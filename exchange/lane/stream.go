@@ -129,7 +129,7 @@ func (s *Stream) Abort() {
 }
 
 // kindTimeout is how long a peer may take over the first byte of a stream. It writes it
-// with the opening, so only a lost packet's repair or a peer that opens for the sake of opening
+// with the opening or before what it writes first, without which the stream is not seen here, so only a lost packet's repair or a peer that opens for the sake of opening
 // takes long.
 const kindTimeout = 10 * time.Second
 

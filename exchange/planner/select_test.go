@@ -9,8 +9,6 @@ import (
 
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
-	"github.com/gridagent/gridagent/pools"
-	"github.com/gridagent/gridagent/probe/gridfile"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -143,19 +141,8 @@ func TestPhasesOrShift(t *testing.T) {
 // TestCrowdsFitQueues: over a way that holds as much, what all pairs of hosts send at once is no candidate where a queue has no room for it.
 func TestCrowdsFitQueues(t *testing.T) {
 	for size, want := range map[int64]bool{256: true, 1024: false} { // 64 pairs, whose links have 125 KB under way
-		file, err := gridfile.Load("../../configs/grids/paper-3site-loss.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := file.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree, err := pools.Build(snap, pools.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &Problem{Snapshot: snap, Tree: tree, Collective: plan.Alltoall, Alltoall: plan.AlltoallSizes{Uniform: size}}
+		p := ofGrid(t, paperGrid(t, "paper-3site-loss"))
+		p.Collective, p.Alltoall = plan.Alltoall, plan.AlltoallSizes{Uniform: size}
 		s, err := newSelector(p, 4096, Advice{})
 		if err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func TestBlind(t *testing.T) {
 // find out one after the other. An alltoall crosses as wan at any time, and its plan takes 2.6 to 4.8 s over the
 // true links: forecast by the map as it stands, it lost to shuffles and rings in 29 of these 64.
 func TestHalfKnown(t *testing.T) {
-	full := ofGrid(t, paperHeld(t))
+	full := ofGrid(t, paperGrid(t, "paper-3site-held"))
 	n := full.Snapshot.N()
 	for known := range 1 << 6 {
 		est := make([]netmap.Estimate, n*n)
@@ -132,7 +132,7 @@ func TestOpen(t *testing.T) {
 // TestBoundOfRaised: the bound of an alltoall is that of the map, whichever algorithm is asked for first. wan plans by links that are taken to be
 // like the ones back.
 func TestBoundOfRaised(t *testing.T) {
-	full := ofGrid(t, paperHeld(t))
+	full := ofGrid(t, paperGrid(t, "paper-3site-held"))
 	n := full.Snapshot.N()
 	est := make([]netmap.Estimate, n*n)
 	for i := range est {
@@ -166,10 +166,10 @@ func TestBoundOfRaised(t *testing.T) {
 	}
 }
 
-// paperHeld is the paper's grid, where something holds each flow to an eighth.
-func paperHeld(t *testing.T) string {
+// paperGrid is one of the paper's grids: in "paper-3site-held" something holds each flow to an eighth.
+func paperGrid(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../configs/grids/paper-3site-held.yaml")
+	text, err := os.ReadFile("../../configs/grids/" + name + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,6 +145,7 @@ func together(streams []stream, steps []step) []plan.Transfer {
 	number := make(map[[2]int]int, len(steps)) // of a stream's leg
 	by := make([]int, 0, len(steps))           // which transfer brings the first block of each; -1: its source has it; -2: another one, not known yet
 	bytes := make([]int64, 0, len(steps))
+	var first []step               // of each
 	latest := make(map[[2]int]int) // by source and destination
 	for _, x := range steps {
 		st := &streams[x.stream]
@@ -160,20 +161,16 @@ func together(streams []stream, steps []step) []plan.Transfer {
 		if !ok || brought < -1 || by[i] != brought || bytes[i]+st.bytes > piece {
 			i = len(out)
 			out = append(out, plan.Transfer{ID: i, Src: pair[0], Dst: pair[1], Phase: -1, After: []int{}})
-			by, bytes = append(by, brought), append(bytes, 0)
+			by, bytes, first = append(by, brought), append(bytes, 0), append(first, x)
 			latest[pair] = i
 		}
 		out[i].Blocks = append(out[i].Blocks, st.block)
 		bytes[i] += st.bytes
 		number[[2]int{x.stream, x.leg}] = i
 	}
-	for _, x := range steps {
-		if x.leg == 0 {
-			continue
-		}
-		t, before := &out[number[[2]int{x.stream, x.leg}]], number[[2]int{x.stream, x.leg - 1}]
-		if len(t.After) == 0 {
-			t.After = append(t.After, before)
+	for i, x := range first {
+		if x.leg > 0 { // by[i], where that was known
+			out[i].After = append(out[i].After, number[[2]int{x.stream, x.leg - 1}])
 		}
 	}
 	return out
