@@ -66,6 +66,7 @@ func (x *run) tend(done <-chan struct{}) {
 		x.eachPeer(func(p *peer) {
 			x.tendPeer(p, now)
 			nudges = p.nudge(now, nudges)
+			p.hasten()
 		})
 		if watch && !x.doubt.unsure {
 			watched = now
@@ -189,4 +190,20 @@ func (p *peer) nudge(now time.Time, all []nudged) []nudged {
 		}
 	}
 	return all
+}
+
+// A repairer is a stream that sends twice, for a moment, what repairs packets that were lost. A [lane.Stream] is one.
+type repairer interface{ RepairTwice() }
+
+// hasten has what is repaired go to p twice from when all that was for p was given to lanes, over ways that lose packets: of a repair that is lost as well whoever waits for all of it waits for another one
+// (docs/design/lanes.md). It needs run.mu.
+func (p *peer) hasten() {
+	if p.open == 0 || p.win == nil || p.path.Loss < lateLoss || !p.allOut() {
+		return
+	}
+	for _, l := range p.outs {
+		if s, ok := l.stream.(repairer); ok && len(l.flights) > 0 && l.by == "" {
+			s.RepairTwice()
+		}
+	}
 }

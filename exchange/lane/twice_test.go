@@ -93,3 +93,76 @@ func TestTwice(t *testing.T) {
 		t.Errorf("%d and %d datagrams of %d came: they are no words", once.datagrams, twice.datagrams, n)
 	}
 }
+
+// sendParts sends n parts of three packets over a link that loses one packet in ten, one a second, and returns how many took longer than two repairs, and how many packets the link
+// carried for all.
+func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
+	t.Helper()
+	const part = 3_000
+	cfg := gridtest.Pair(gridnet.Link{Rate: 20 * gridnet.Mbps, Latency: oneWay, Loss: 0.1})
+	for i := range cfg.Sites {
+		cfg.Sites[i].Hosts = gridtest.Hosts(cfg.Sites[i].Name, 1)
+	}
+	gridtest.Run(t, cfg, func(t *testing.T, network *gridnet.Network) {
+		c := newCluster(t, network)
+		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
+		came := make(chan struct{}, n)
+		b.HandleStreams(sink, func(_ context.Context, s *lane.Stream) {
+			defer s.Abort()
+			for buf := make([]byte, part); ; {
+				if _, err := io.ReadFull(s, buf); err != nil {
+					return
+				}
+				came <- struct{}{}
+			}
+		})
+		b.run(t)
+		defer a.stop()
+		defer b.stop()
+		s := a.open(t, "b0", sink)
+		defer s.Abort()
+		time.Sleep(2 * time.Second)
+		before := network.Stats()
+		for range n {
+			began := time.Now()
+			if _, err := s.Write(make([]byte, part)); err != nil {
+				t.Fatal(err)
+			}
+			for done := false; !done; { // as the engine does at the end of a run
+				if twice {
+					s.RepairTwice()
+				}
+				select {
+				case <-came:
+					done = true
+				case <-time.After(oneWay / 2):
+					s.Nudge()
+				}
+			}
+			if time.Since(began) > 6*oneWay {
+				late++
+			}
+			time.Sleep(time.Second)
+		}
+		for i, l := range network.Stats().Links {
+			if l.From == "a" && l.To == "b" {
+				packets = int(l.Delivered.Packets - before.Links[i].Delivered.Packets)
+			}
+		}
+	})
+	return late, packets
+}
+
+// TestRepairTwice: where repairs go twice few of them are repaired again, and only they do.
+func TestRepairTwice(t *testing.T) {
+	const n = 2000
+	once, packets := sendParts(t, n, false)
+	twice, more := sendParts(t, n, true)
+	t.Logf("of %d parts %d waited for a second repair, with repairs that go twice %d; %d and %d packets", n, once, twice, packets, more)
+	if once < n/100 || twice > once/2 {
+		t.Errorf("%d of %d waited, and %d where repairs go twice", once, n, twice)
+	}
+	if more > packets+packets/3 {
+		t.Errorf("%d packets where there were %d", more, packets)
+	}
+}
