@@ -37,7 +37,8 @@
 // Where UDP does not get through, datagrams and lane 0 go inside a TCP connection, a tunnel (tunnel.go), that is made when UDP is not
 // answered (reach.go) and left when it is again (tryudp.go).
 //
-// Packets of short words that somebody waits for are sent twice over ways that lose some ([Endpoint.Twice], twice.go).
+// Packets of short words that somebody waits for are sent twice over ways that lose some ([Endpoint.Twice], twice.go),
+// and so is what repairs the last packets of an operation there ([Stream.RepairTwice]).
 //
 // A socket of the kernel's is read and written past the runtime's entry for calls that may block (udp.go): that entry costs a host
 // that sleeps between packets more than the packets do. What a TCP lane writes at once is marked as one for the kernel, its reader is woken by whole
