@@ -38,6 +38,11 @@ type batch struct {
 	buf  []byte // frames, the last of which may lack its chunk's bytes
 	work []work // of entries that are in buf
 	due  int    // bytes of chunks in buf for which the window is still to be asked
+
+	// ahead: the header goes before any data. The answer to it tells how long the way takes while nothing is in its queue; slices that come with
+	// it have stood behind those of other lanes, and windows that take that for an empty queue overrun it. On ways that lose packets it
+	// goes with the first data, which could not be read without it.
+	ahead bool
 }
 
 func (x *run) batchOf(p *peer, l *outLane) *batch {
@@ -45,11 +50,12 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 	switch s, ok := l.stream.(costly); {
 	case l.win != nil: // which counts what was written, and times slices
 		b.room = l.slice() + maxFrame - wrapping
+		x.mu.Lock()
 		if _, can := l.stream.(doubler); can && l.by == "" {
-			x.mu.Lock()
 			l.doubled = x.doubles(p)
-			x.mu.Unlock()
 		}
+		b.ahead = p.path.Loss < lateLoss
+		x.mu.Unlock()
 	case ok && l.pacer == nil:
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)

@@ -189,6 +189,11 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 	if err := b.end(&work{}); err != nil {
 		return err
 	}
+	if b.ahead {
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
 	for {
 		l.gathered = len(b.buf) > 0
 		w := x.next(p, l)

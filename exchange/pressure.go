@@ -28,7 +28,7 @@ const (
 // A queue is seen in the transport's round trip. That may be one of the other direction, in which answers stand; so
 // where a window of ours has the receiver's clock (see [window]), the slices must have been late as well.
 // They are when the peer reads slowly, too: then by far more than the round trip, in which only the packets of a
-// slice wait for each other. And they must have been later than the least window takes to leave: on a slow link the slices of one lane that go
+// slice wait for each other. And they must have been later than the last of the least window waits for the others: on a slow link the slices of one lane that go
 // out together wait for each other as long as that, and the last pair of an exchange looked as if the link had fallen to what it got.
 //
 // A lane whose congestion control has found a rate, as BBR does, tells nothing: it keeps a queue of its own however much room the link has, and takes

@@ -30,8 +30,8 @@ func TestPressed(t *testing.T) {
 		{"a queue of the other direction", 40 * time.Millisecond, true, 0, 0, false, false, false},
 		{"a slow reader", trip, true, 20 * time.Millisecond, 0, false, false, false},
 		{"no queue", trip + time.Millisecond, false, 0, 0, false, false, false},
-		{"a window's own burst", 60 * time.Millisecond, true, 30 * time.Millisecond, 0, false, false, false},
-		{"more than that", 80 * time.Millisecond, true, 45 * time.Millisecond, 0, false, false, true},
+		{"a window's own burst", 60 * time.Millisecond, true, 25 * time.Millisecond, 0, false, false, false},
+		{"more than that", 80 * time.Millisecond, true, 35 * time.Millisecond, 0, false, false, true},
 		{"starved", 40 * time.Millisecond, false, 0, lookEvery / 4, false, false, false},
 		{"a queue of BBR's own", 40 * time.Millisecond, false, 0, 0, false, true, false},
 		{"no counters", 0, false, 0, 0, true, false, false},
@@ -42,7 +42,7 @@ func TestPressed(t *testing.T) {
 		}
 		m.rated = tc.rated
 		if tc.window {
-			m.win = &tap{window: &window{rate: 2 * netmap.Mbps, small: leastSlice, floor: leastSlices}} // takes 40 ms for the least window
+			m.win = &tap{window: &window{rate: 2 * netmap.Mbps, small: leastSlice, floor: leastSlices}} // takes 40 ms for the least window, of four slices
 		}
 		now := time.Unix(0, 0)
 		m.wrote(1<<20, now)

@@ -239,12 +239,12 @@ func (w *window) queued(late time.Duration) int64 {
 // some is what of it is to be in queues at most: parts of it are the bounds of adjust. It is a part of what comes between two answers, and leastQueue at least.
 func (w *window) some() int64 { return max(w.slice, w.step/2, w.queue) }
 
-// burst is how long what a window holds at least takes over the path when all of it goes out at once.
+// burst is how long the last of what a window holds at least waits for the others when all of it goes out at once.
 func (w *window) burst() time.Duration {
 	if w.rate <= 0 {
 		return 0
 	}
-	return w.rate.Time(w.floor * w.small)
+	return w.rate.Time((w.floor - 1) * w.small)
 }
 
 // adjust ends a round.
