@@ -73,7 +73,7 @@ func (x *run) aside(main *peer, vias []string) *peer {
 		return nil
 	}
 	d := x.newPeer(main.index)
-	d.main, d.vias, d.path = main, vias[:min(len(vias), maxVias)], main.path
+	d.main, d.vias, d.path, d.loses = main, vias[:min(len(vias), maxVias)], main.path, main.loses
 	if first := x.eng.cfg.Path(vias[0]); first.known() {
 		d.path.RTT += first.RTT
 		d.path.Rate, d.path.Capacity = min(d.path.Rate, first.Rate), min(d.path.capacity(), first.capacity())

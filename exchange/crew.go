@@ -25,6 +25,7 @@ const handshakeBytes = 4 << 10
 // lanesTo returns over how many lanes to begin to send to p, whose path it sets. It needs x.mu.
 func (x *run) lanesTo(p *peer) int {
 	p.path = x.eng.cfg.Path(p.name)
+	p.loses = p.path.Loss >= lateLoss
 	if p.path.Flows <= 0 && p.path.known() {
 		p.path.Flows = x.sharing(p)
 		// Where all flows share a queue windows settle among those that are there, and larger ones to begin with only fill it; but for a host that is all but alone.

@@ -54,7 +54,7 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 		if _, can := l.stream.(doubler); can && l.by == "" {
 			l.doubled = x.doubles(p)
 		}
-		b.ahead = p.path.Loss < lateLoss
+		b.ahead = !p.loses
 		x.mu.Unlock()
 	case ok && l.pacer == nil:
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
@@ -131,7 +131,7 @@ const soonAgain = 0.5
 
 // doubles reports whether what goes to p does so twice: on a way that loses packets, where all that crosses its link is through long before the repair of one of them would be. It needs x.mu.
 func (x *run) doubles(p *peer) bool {
-	if p.path.Loss < lateLoss || !p.path.known() {
+	if !p.loses || !p.path.known() {
 		return false
 	}
 	own, share := x.shareTo(p)

@@ -109,6 +109,7 @@ type peer struct {
 	tokens  []*token
 	open    int // sends not confirmed and tokens not seen
 	path    Path
+	loses   bool       // packets, on the way and not only in queues that this run fills: as path said at first
 	opening float64    // bytes a second at which first windows to its site go, see [run.opens]
 	win     *tap       // its window, of all lanes; nil: none
 	pacer   *pacer     // of all that go to its site, or to it; nil: none

@@ -198,7 +198,7 @@ type repairer interface{ RepairTwice() }
 // hasten has what is repaired go to p twice from when all that was for p was given to lanes, over ways that lose packets: of a repair that is lost as well whoever waits for all of it waits for another one
 // (docs/design/lanes.md). It needs run.mu.
 func (p *peer) hasten() {
-	if p.open == 0 || p.win == nil || p.path.Loss < lateLoss || !p.allOut() {
+	if p.open == 0 || p.win == nil || !p.loses || !p.allOut() {
 		return
 	}
 	for _, l := range p.outs {
