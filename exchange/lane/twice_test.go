@@ -17,15 +17,30 @@ import (
 // beside each of them came.
 type saidWords struct{ late, packets, datagrams int }
 
-// sayWords says n words over a stream from a0 to b0, one a second, over a link that loses packets.
-func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
+// overPair runs body in a world of two hosts, a0 and b0, between which packets are lost.
+func overPair(t *testing.T, loss float64, body func(*testing.T, *gridnet.Network, *cluster)) {
 	t.Helper()
 	cfg := gridtest.Pair(gridnet.Link{Rate: 20 * gridnet.Mbps, Latency: oneWay, Loss: loss})
 	for i := range cfg.Sites {
 		cfg.Sites[i].Hosts = gridtest.Hosts(cfg.Sites[i].Name, 1)
 	}
-	gridtest.Run(t, cfg, func(t *testing.T, network *gridnet.Network) {
-		c := newCluster(t, network)
+	gridtest.Run(t, cfg, func(t *testing.T, network *gridnet.Network) { body(t, network, newCluster(t, network)) })
+}
+
+// sentTo returns how many packets the link from a to b has carried.
+func sentTo(network *gridnet.Network) (n int) {
+	for _, l := range network.Stats().Links {
+		if l.From == "a" && l.To == "b" {
+			n += int(l.Delivered.Packets)
+		}
+	}
+	return n
+}
+
+// sayWords says n words over a stream from a0 to b0, one a second, over a link that loses packets.
+func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
+	t.Helper()
+	overPair(t, loss, func(t *testing.T, network *gridnet.Network, c *cluster) {
 		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
 		came := make(chan uint64, n)
 		b.HandleStreams(sink, func(_ context.Context, s *lane.Stream) {
@@ -44,7 +59,7 @@ func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
 		s := a.open(t, "b0", sink)
 		defer s.Abort()
 		time.Sleep(2 * time.Second)
-		before := network.Stats()
+		before := sentTo(network)
 		for i := range uint64(n) {
 			if twice {
 				a.Twice(s.Peer.Addr, 200)
@@ -64,11 +79,7 @@ func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
 			}
 			time.Sleep(time.Second)
 		}
-		for i, l := range network.Stats().Links {
-			if l.From == "a" && l.To == "b" {
-				got.packets = int(l.Delivered.Packets - before.Links[i].Delivered.Packets)
-			}
-		}
+		got.packets = sentTo(network) - before
 	})
 	return got
 }
@@ -99,12 +110,7 @@ func TestTwice(t *testing.T) {
 func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 	t.Helper()
 	const part = 3_000
-	cfg := gridtest.Pair(gridnet.Link{Rate: 20 * gridnet.Mbps, Latency: oneWay, Loss: 0.1})
-	for i := range cfg.Sites {
-		cfg.Sites[i].Hosts = gridtest.Hosts(cfg.Sites[i].Name, 1)
-	}
-	gridtest.Run(t, cfg, func(t *testing.T, network *gridnet.Network) {
-		c := newCluster(t, network)
+	overPair(t, 0.1, func(t *testing.T, network *gridnet.Network, c *cluster) {
 		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
 		came := make(chan struct{}, n)
 		b.HandleStreams(sink, func(_ context.Context, s *lane.Stream) {
@@ -122,7 +128,7 @@ func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 		s := a.open(t, "b0", sink)
 		defer s.Abort()
 		time.Sleep(2 * time.Second)
-		before := network.Stats()
+		before := sentTo(network)
 		for range n {
 			began := time.Now()
 			if _, err := s.Write(make([]byte, part)); err != nil {
@@ -144,11 +150,7 @@ func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 			}
 			time.Sleep(time.Second)
 		}
-		for i, l := range network.Stats().Links {
-			if l.From == "a" && l.To == "b" {
-				packets = int(l.Delivered.Packets - before.Links[i].Delivered.Packets)
-			}
-		}
+		packets = sentTo(network) - before
 	})
 	return late, packets
 }
