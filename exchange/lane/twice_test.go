@@ -157,11 +157,14 @@ func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 
 // TestRepairTwice: where repairs go twice few of them are repaired again, and only they do.
 func TestRepairTwice(t *testing.T) {
-	const n = 2000
+	n := 2000
+	if gridtest.Race {
+		n = 200 // of its counters and copies; too few to tell how many are repaired again
+	}
 	once, packets := sendParts(t, n, false)
 	twice, more := sendParts(t, n, true)
 	t.Logf("of %d parts %d waited for a second repair, with repairs that go twice %d; %d and %d packets", n, once, twice, packets, more)
-	if once < n/100 || twice > once/2 {
+	if !gridtest.Race && (once < n/100 || twice > once/2) {
 		t.Errorf("%d of %d waited, and %d where repairs go twice", once, n, twice)
 	}
 	if more > packets+packets/3 {
