@@ -109,6 +109,7 @@ func (c *copies) expect(a netip.AddrPort, packets int, until time.Time) {
 	}
 }
 
+// more has so many packets more copied, of those that go until then.
 func (o *copying) more(packets int, until time.Time) {
 	o.left, o.until = min(max(o.left, 0)+packets, maxCopies), until
 }

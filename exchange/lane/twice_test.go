@@ -17,19 +17,49 @@ import (
 // beside each of them came.
 type saidWords struct{ late, packets, datagrams int }
 
-// overPair runs body in a world of two hosts, a0 and b0, between which packets are lost.
-func overPair(t *testing.T, loss float64, body func(*testing.T, *gridnet.Network, *cluster)) {
+// A lossyPair is a stream from a to a host that reads it in parts of one size, over a link that loses packets.
+type lossyPair struct {
+	a         *node
+	s         *lane.Stream
+	came      chan uint64 // the first eight bytes of each part
+	datagrams int         // that came
+	network   *gridnet.Network
+}
+
+// overPair runs body with a pair that reads at most n parts of size bytes.
+func overPair(t *testing.T, loss float64, n, size int, body func(*testing.T, *lossyPair)) {
 	t.Helper()
 	cfg := gridtest.Pair(gridnet.Link{Rate: 20 * gridnet.Mbps, Latency: oneWay, Loss: loss})
 	for i := range cfg.Sites {
 		cfg.Sites[i].Hosts = gridtest.Hosts(cfg.Sites[i].Name, 1)
 	}
-	gridtest.Run(t, cfg, func(t *testing.T, network *gridnet.Network) { body(t, network, newCluster(t, network)) })
+	gridtest.Run(t, cfg, func(t *testing.T, network *gridnet.Network) {
+		c := newCluster(t, network)
+		b := c.prepare(c.listen("b0"), "b0")
+		p := &lossyPair{a: c.start("a0"), came: make(chan uint64, n), network: network}
+		b.HandleStreams(sink, func(_ context.Context, s *lane.Stream) {
+			defer s.Abort()
+			for buf := make([]byte, size); ; {
+				if _, err := io.ReadFull(s, buf); err != nil {
+					return
+				}
+				p.came <- binary.BigEndian.Uint64(buf)
+			}
+		})
+		b.HandlePackets(lane.PacketGossip, func([]byte, net.Addr, time.Time) { p.datagrams++ })
+		b.run(t)
+		defer p.a.stop()
+		defer b.stop()
+		p.s = p.a.open(t, "b0", sink)
+		defer p.s.Abort()
+		time.Sleep(2 * time.Second)
+		body(t, p)
+	})
 }
 
-// sentTo returns how many packets the link from a to b has carried.
-func sentTo(network *gridnet.Network) (n int) {
-	for _, l := range network.Stats().Links {
+// carried returns how many packets the link from a has carried.
+func (p *lossyPair) carried() (n int) {
+	for _, l := range p.network.Stats().Links {
 		if l.From == "a" && l.To == "b" {
 			n += int(l.Delivered.Packets)
 		}
@@ -40,38 +70,20 @@ func sentTo(network *gridnet.Network) (n int) {
 // sayWords says n words over a stream from a0 to b0, one a second, over a link that loses packets.
 func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
 	t.Helper()
-	overPair(t, loss, func(t *testing.T, network *gridnet.Network, c *cluster) {
-		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
-		came := make(chan uint64, n)
-		b.HandleStreams(sink, func(_ context.Context, s *lane.Stream) {
-			defer s.Abort()
-			for buf := make([]byte, 200); ; {
-				if _, err := io.ReadFull(s, buf); err != nil {
-					return
-				}
-				came <- binary.BigEndian.Uint64(buf)
-			}
-		})
-		b.HandlePackets(lane.PacketGossip, func([]byte, net.Addr, time.Time) { got.datagrams++ })
-		b.run(t)
-		defer a.stop()
-		defer b.stop()
-		s := a.open(t, "b0", sink)
-		defer s.Abort()
-		time.Sleep(2 * time.Second)
-		before := sentTo(network)
+	overPair(t, loss, n, 200, func(t *testing.T, p *lossyPair) {
+		before := p.carried()
 		for i := range uint64(n) {
 			if twice {
-				a.Twice(s.Peer.Addr, 200)
+				p.a.Twice(p.s.Peer.Addr, 200)
 			}
 			began := time.Now()
-			if _, err := s.Write(binary.BigEndian.AppendUint64(make([]byte, 0, 200), i)[:200]); err != nil {
+			if _, err := p.s.Write(binary.BigEndian.AppendUint64(make([]byte, 0, 200), i)[:200]); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.SendPacket(lane.PacketGossip, []byte("hear"), s.Peer.Addr); err != nil {
+			if err := p.a.SendPacket(lane.PacketGossip, []byte("hear"), p.s.Peer.Addr); err != nil {
 				t.Fatal(err)
 			}
-			if w := <-came; w != i {
+			if w := <-p.came; w != i {
 				t.Fatalf("word %d came where %d was said", w, i)
 			}
 			if time.Since(began) > 2*oneWay {
@@ -79,7 +91,7 @@ func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
 			}
 			time.Sleep(time.Second)
 		}
-		got.packets = sentTo(network) - before
+		got.packets, got.datagrams = p.carried()-before, p.datagrams
 	})
 	return got
 }
@@ -105,44 +117,27 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// sendParts sends n parts of three packets over a link that loses one packet in ten, one a second, and returns how many took longer than two repairs, and how many packets the link
+// sendParts sends n parts of three packets over a link that loses one packet in ten, one a second, and returns how many took three round trips or more, which one repair does not, and how many packets the link
 // carried for all.
 func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 	t.Helper()
 	const part = 3_000
-	overPair(t, 0.1, func(t *testing.T, network *gridnet.Network, c *cluster) {
-		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
-		came := make(chan struct{}, n)
-		b.HandleStreams(sink, func(_ context.Context, s *lane.Stream) {
-			defer s.Abort()
-			for buf := make([]byte, part); ; {
-				if _, err := io.ReadFull(s, buf); err != nil {
-					return
-				}
-				came <- struct{}{}
-			}
-		})
-		b.run(t)
-		defer a.stop()
-		defer b.stop()
-		s := a.open(t, "b0", sink)
-		defer s.Abort()
-		time.Sleep(2 * time.Second)
-		before := sentTo(network)
+	overPair(t, 0.1, n, part, func(t *testing.T, p *lossyPair) {
+		before := p.carried()
 		for range n {
 			began := time.Now()
-			if _, err := s.Write(make([]byte, part)); err != nil {
+			if _, err := p.s.Write(make([]byte, part)); err != nil {
 				t.Fatal(err)
 			}
 			for done := false; !done; { // as the engine does at the end of a run
 				if twice {
-					s.RepairTwice()
+					p.s.RepairTwice()
 				}
 				select {
-				case <-came:
+				case <-p.came:
 					done = true
 				case <-time.After(oneWay / 2):
-					s.Nudge()
+					p.s.Nudge()
 				}
 			}
 			if time.Since(began) > 6*oneWay {
@@ -150,7 +145,7 @@ func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 			}
 			time.Sleep(time.Second)
 		}
-		packets = sentTo(network) - before
+		packets = p.carried() - before
 	})
 	return late, packets
 }
