@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ type saidWords struct{ late, packets, datagrams int }
 type lossyPair struct {
 	a         *node
 	s         *lane.Stream
-	came      chan uint64 // the first eight bytes of each part
-	datagrams int         // that came
+	came      chan uint64  // the first eight bytes of each part
+	datagrams atomic.Int64 // that came
 	network   *gridnet.Network
 }
 
@@ -46,7 +47,7 @@ func overPair(t *testing.T, loss float64, n, size int, body func(*testing.T, *lo
 				p.came <- binary.BigEndian.Uint64(buf)
 			}
 		})
-		b.HandlePackets(lane.PacketGossip, func([]byte, net.Addr, time.Time) { p.datagrams++ })
+		b.HandlePackets(lane.PacketGossip, func([]byte, net.Addr, time.Time) { p.datagrams.Add(1) })
 		b.run(t)
 		defer p.a.stop()
 		defer b.stop()
@@ -91,7 +92,7 @@ func sayWords(t *testing.T, n int, loss float64, twice bool) (got saidWords) {
 			}
 			time.Sleep(time.Second)
 		}
-		got.packets, got.datagrams = p.carried()-before, p.datagrams
+		got.packets, got.datagrams = p.carried()-before, int(p.datagrams.Load())
 	})
 	return got
 }
@@ -117,8 +118,8 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// sendParts sends n parts of three packets over a link that loses one packet in ten, one a second, and returns how many took three round trips or more, which one repair does not, and how many packets the link
-// carried for all.
+// sendParts sends n parts of three packets over a link that loses one packet in ten, one a second, and returns how many took three round trips or
+// more, which one repair does not, and how many packets the link carried for all.
 func sendParts(t *testing.T, n int, twice bool) (late, packets int) {
 	t.Helper()
 	const part = 3_000
