@@ -83,7 +83,7 @@ func TestYoungGridIsSearched(t *testing.T) {
 	if gridtest.Race {
 		t.Skip("seconds of CPU, and twelve times as much with the race detector")
 	}
-	const starts = 3
+	const starts = 2
 	var sum time.Duration
 	for k := range starts {
 		cfg := gridtest.ThreeSites()

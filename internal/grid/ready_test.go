@@ -44,9 +44,9 @@ func (d dialCounter) Handle(_ context.Context, r slog.Record) error {
 // TestLanesReady: the first exchange of a grid, and one after a pause, finds the connections between sites that it wants, where losses make it want two of each pair of hosts.
 func TestLanesReady(t *testing.T) {
 	if gridtest.Race {
-		t.Skip("ten minutes of ten agents: scripts/test runs it without the race detector, under which all grids here make lanes ready")
+		t.Skip("ten minutes of six agents: scripts/test runs it without the race detector, under which all grids here make lanes ready")
 	}
-	const perSite, pairs = 5, 5 * 5
+	const perSite, pairs = 3, 3 * 3
 	var dialed atomic.Int64
 	count := func(o *agent.Options) {
 		o.Log = slog.New(dialCounter{slog.DiscardHandler, o.Identity.Settings.Host[0], &dialed})

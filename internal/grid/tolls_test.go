@@ -19,9 +19,9 @@ func TestExchangesTellOfLosses(t *testing.T) {
 		loss       float64
 		exchanges  int
 		bytes      int
-	}{{"lossy", "20Mbps", 0.02, 60, 64 << 10}, {"full", "2Mbps", 0, 10, 128 << 10}} {
+	}{{"lossy", "20Mbps", 0.02, 40, 64 << 10}, {"full", "2Mbps", 0, 10, 128 << 10}} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := gridtest.Sites(t, tt.rate, "50ms", 4, 4)
+			g := gridtest.Sites(t, tt.rate, "50ms", 3, 3)
 			for i := range g.WAN {
 				g.WAN[i].Loss = tt.loss
 			}

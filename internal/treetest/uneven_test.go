@@ -12,7 +12,7 @@ import (
 // TestUnevenBlocks: alltoalls of blocks that differ in size end near the bound on one switch whose ports hold 48 packets, and hardly lose any. Phases take 1.3 to 1.45 times the bound there.
 func TestUnevenBlocks(t *testing.T) {
 	if raceDetector {
-		t.Skip("eight alltoalls of 24 hosts: run without the race detector, which multiplies its CPU time by ten")
+		t.Skip("four alltoalls of 24 hosts: run without the race detector, which multiplies its CPU time by ten")
 	}
 	data, _ := configs.Topology("aapc-conf-a")
 	topo, err := plan.ReadTopology("aapc-conf-a", data)
@@ -20,7 +20,7 @@ func TestUnevenBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := len(topo.Hosts())
-	for _, choice := range [][]int64{{0, 4096, 65536}, {0, 100, 131072}, {1000, 2000, 64000}, {0, 0, 0, 200_000}, {8000, 24000}, {0, 16384}, {1, 100, 10000, 1 << 20}, {0, 0, 0, 0, 0, 0, 40000}} {
+	for _, choice := range [][]int64{{0, 4096, 65536}, {0, 0, 0, 200_000}, {8000, 24000}, {1, 100, 10000, 1 << 20}} {
 		rng := rand.New(rand.NewPCG(1, 77))
 		sizes := plan.AlltoallSizes{Matrix: make([][]int64, n)}
 		for i := range sizes.Matrix {
