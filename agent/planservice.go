@@ -36,7 +36,7 @@ func (s *service) PlanCache(context.Context, *connect.Request[apiv1.PlanCacheReq
 			Collective: string(k.Collective), Algorithm: sum.Algorithm, Asked: k.Asked, Hosts: uint32(k.Hosts), Sites: sum.Class.Sites,
 			BlockBytes: uint64(k.Kept.Bytes), BoundSeconds: sum.Bound, PredictedSeconds: sum.Forecast * factor(sum.Class, sum.Algorithm),
 			Reason: sum.Reason, Made: timestamppb.New(k.Made), Used: timestamppb.New(k.Used), Hits: k.Hits,
-			MemoryBytes: uint64(k.Size), PartBytes: uint64(k.PartBytes), MapEpoch: k.MapEpoch,
+			MemoryBytes: uint64(k.Size), PartBytes: uint64(k.PartBytes), MapEpoch: k.MapEpoch, Aside: k.Aside,
 		}
 		for _, c := range sum.Candidates {
 			p.Candidates = append(p.Candidates, &apiv1.PlanCandidate{Algorithm: c.Algorithm, PredictedSeconds: c.Predicted(), Factor: c.Factor, Why: c.Why})

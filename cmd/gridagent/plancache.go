@@ -23,7 +23,8 @@ of how operations went. The agent that plans an operation is that of rank 0's ho
 A plan is run again for the same collective over the same hosts in the same order with the same sizes. It
 is dropped when an estimate that it stands on has moved by more than 15 % (of a latency by more than a
 quarter), when the pool tree or a declared switch tree has changed, when operations have shown that
-another algorithm is faster, or when there is no room for it.
+another algorithm is faster, or when there is no room for it. One that another algorithm has outdone waits
+aside, up to 16 do, and is run again without being made anew if it turns out to be the faster one after all.
 
 learnt  by what forecasts of an algorithm are multiplied, for operations over the same sites with about
         as many hosts and bytes: the median of what they took over their forecast, less decided the fewer
@@ -56,8 +57,18 @@ learnt  by what forecasts of an algorithm are multiplied, for operations over th
 }
 
 func (a *app) printPlanCache(r *apiv1.PlanCacheResponse, explain bool, now time.Time) error {
-	fmt.Fprintf(a.out, "%d plans in %s; %d operations run by a kept plan, %d planned anew\n",
-		len(r.GetPlans()), formatBytes(r.GetBytes()), r.GetHits(), r.GetMisses())
+	plans := fmt.Sprintf("%d plans", len(r.GetPlans()))
+	aside := 0
+	for _, p := range r.GetPlans() {
+		if p.GetAside() {
+			aside++
+		}
+	}
+	if aside > 0 {
+		plans += fmt.Sprintf(", of which %d wait aside,", aside)
+	}
+	fmt.Fprintf(a.out, "%s in %s; %d operations run by a kept plan, %d planned anew\n",
+		plans, formatBytes(r.GetBytes()), r.GetHits(), r.GetMisses())
 	if len(r.GetPlans()) > 0 {
 		fmt.Fprintln(a.out)
 		t := a.table("collective", "algorithm", "hosts", "block", "predicted", "bound", "hits", "used", "parts", "memory")
@@ -65,6 +76,9 @@ func (a *app) printPlanCache(r *apiv1.PlanCacheResponse, explain bool, now time.
 			name := p.GetAlgorithm()
 			if p.GetAsked() != "" {
 				name += " (asked for)"
+			}
+			if p.GetAside() {
+				name += " (aside)"
 			}
 			t.row(p.GetCollective(), name, p.GetHosts(), gridfile.FormatSize(int64(p.GetBlockBytes())), formatSeconds(p.GetPredictedSeconds()),
 				formatSeconds(p.GetBoundSeconds()), p.GetHits(), ago(now, p.GetUsed().AsTime()), formatBytes(p.GetPartBytes()), formatBytes(p.GetMemoryBytes()))

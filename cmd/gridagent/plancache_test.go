@@ -31,8 +31,11 @@ func (f *fakePlanner) PlanCache(context.Context, *connect.Request[apiv1.PlanCach
 			Collective: "allgather", Algorithm: "packed", Hosts: 20, Sites: "NTH+UK+UT", BlockBytes: 64 << 10, BoundSeconds: 2.5, PredictedSeconds: 2.7,
 			Reason: "expected 2.7 s; 1 of 15 forecast", Made: past, Used: past, Hits: 3, MemoryBytes: 20_000, PartBytes: 12_000,
 			Candidates: []*apiv1.PlanCandidate{{Algorithm: "packed", PredictedSeconds: 2.7, Factor: 1}, {Algorithm: "ring", Why: "its bytes alone take 8.6 s"}},
+		}, {
+			Collective: "allgather", Algorithm: "min3", Hosts: 20, Sites: "NTH+UK+UT", BlockBytes: 64 << 10, BoundSeconds: 2.5, PredictedSeconds: 2.9,
+			Reason: "trial", Made: past, Used: past, MemoryBytes: 10_000, PartBytes: 6_000, Aside: true,
 		}},
-		Bytes: 20_000, Hits: 3, Misses: 2, Dropped: []*apiv1.DropCount{{Kind: "map", Count: 1}},
+		Bytes: 30_000, Hits: 3, Misses: 2, Dropped: []*apiv1.DropCount{{Kind: "map", Count: 1}},
 		Drops: []*apiv1.PlanDrop{{Time: past, Collective: "alltoall", Algorithm: "wan", Hosts: 20, BlockBytes: 1024, Kind: "map", Why: "a→b: from 10 Mbit/s to 5 Mbit/s a flow"}},
 		Corrections: []*apiv1.Correction{{Collective: "allgather", Sites: "NTH+UK+UT", HostsFrom: 16, HostsTo: 31, BytesFrom: 64 << 10, BytesTo: 256<<10 - 1,
 			Algorithm: "packed", Factor: 1.2, Median: 1.25, Samples: 7, Last: past}},
@@ -74,7 +77,7 @@ func TestPlanCache(t *testing.T) {
 	f := new(fakePlanner)
 	socket := f.serve(t)
 	status, out, errs := gridagent(t, "plan", "cache", "--socket", socket)
-	for _, want := range []string{"1 plans in 19.53KiB; 3 operations run by a kept plan, 2 planned anew", "1m30s ago", "dropped (1 map):", "from 10 Mbit/s to 5", "learnt:", "16-31", "64KiB up"} {
+	for _, want := range []string{"2 plans, of which 1 wait aside, in 29.3KiB; 3 operations run by a kept plan, 2 planned anew", "1m30s ago", "min3 (aside)", "dropped (1 map):", "from 10 Mbit/s to 5", "learnt:", "16-31", "64KiB up"} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("status %d, %s: no %q in\n%s", status, errs, want, out)
 		}

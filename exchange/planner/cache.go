@@ -305,7 +305,7 @@ func (c *Cache) drop(at *list.Element, now time.Time, kind, why string) {
 
 // CacheStats is the state of a [Cache].
 type CacheStats struct {
-	Plans        []KeptStats // the last used first
+	Plans        []KeptStats // the last used first, and behind them those that wait aside
 	Bytes        int
 	Hits, Misses uint64
 	Dropped      map[string]uint64 // by kind
@@ -319,6 +319,17 @@ type KeptStats struct {
 	Hits       uint64
 	Size       int // bytes of memory
 	PartBytes  int // of all parts together
+	// Aside: another algorithm is expected to be faster, and the plan waits until it is not.
+	Aside bool
+}
+
+// stats tells of e.
+func (e *cached) stats() KeptStats {
+	k := KeptStats{Kept: e.kept, Made: e.made, Used: e.used, Hits: e.hits, Size: e.kept.size()}
+	for _, p := range e.kept.Parts {
+		k.PartBytes += len(p)
+	}
+	return k
 }
 
 // Stats returns the state of c.
@@ -331,11 +342,11 @@ func (c *Cache) Stats() CacheStats {
 	}
 	slices.Reverse(s.Drops)
 	for at := c.recent.Front(); at != nil; at = at.Next() {
-		e := at.Value.(*cached)
-		k := KeptStats{Kept: e.kept, Made: e.made, Used: e.used, Hits: e.hits, Size: e.kept.size()}
-		for _, p := range e.kept.Parts {
-			k.PartBytes += len(p)
-		}
+		s.Plans = append(s.Plans, at.Value.(*cached).stats())
+	}
+	for _, e := range slices.Backward(c.aside) {
+		k := e.stats()
+		k.Aside = true
 		s.Plans = append(s.Plans, k)
 	}
 	return s

@@ -176,8 +176,18 @@ func TestOutdonePlansWait(t *testing.T) {
 	keep("direct")
 	outdone = []string{"ring", "direct"}
 	look("bruck")
-	if s := c.Stats(); s.Hits != 5 || s.Misses != 2 || len(s.Plans) != 1 || s.Dropped[DropExperience] != 5 {
-		t.Errorf("%d hits, %d misses, %d plans, dropped %v", s.Hits, s.Misses, len(s.Plans), s.Dropped)
+	s := c.Stats()
+	if s.Hits != 5 || s.Misses != 2 || s.Dropped[DropExperience] != 5 {
+		t.Errorf("%d hits, %d misses, dropped %v", s.Hits, s.Misses, s.Dropped)
+	}
+	var listed []string
+	bytes := 0
+	for _, k := range s.Plans {
+		listed = append(listed, fmt.Sprint(k.Selection.Algorithm, " ", k.Aside))
+		bytes += k.Size
+	}
+	if want := []string{"bruck false", "ring true", "direct true"}; !slices.Equal(listed, want) || bytes != s.Bytes {
+		t.Errorf("%v are listed, with %d of %d bytes; want %v", listed, bytes, s.Bytes, want)
 	}
 	outdone, moved = []string{"bruck"}, "a→b: from 10 to 5"
 	look("") // what waits does not hold either

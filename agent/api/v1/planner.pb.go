@@ -62,7 +62,7 @@ func (*PlanCacheRequest) Descriptor() ([]byte, []int) {
 
 type PlanCacheResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plans         []*KeptPlan            `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`    // the last used first
+	Plans         []*KeptPlan            `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`    // the last used first, and behind them those that wait aside
 	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of memory that they take
 	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`     // operations that were run by a kept plan
 	Misses        uint64                 `protobuf:"varint,4,opt,name=misses,proto3" json:"misses,omitempty"` // that were planned anew
@@ -223,6 +223,7 @@ type KeptPlan struct {
 	PartBytes        uint64                 `protobuf:"varint,14,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // of the parts that the hosts are sent, together
 	MapEpoch         uint64                 `protobuf:"varint,15,opt,name=map_epoch,json=mapEpoch,proto3" json:"map_epoch,omitempty"`
 	Candidates       []*PlanCandidate       `protobuf:"bytes,16,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	Aside            bool                   `protobuf:"varint,17,opt,name=aside,proto3" json:"aside,omitempty"` // another algorithm is expected to be faster; it runs again when that is not so any more
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -367,6 +368,13 @@ func (x *KeptPlan) GetCandidates() []*PlanCandidate {
 		return x.Candidates
 	}
 	return nil
+}
+
+func (x *KeptPlan) GetAside() bool {
+	if x != nil {
+		return x.Aside
+	}
+	return false
 }
 
 type PlanCandidate struct {
@@ -1057,7 +1065,7 @@ const file_v1_planner_proto_rawDesc = "" +
 	"\vcorrections\x18\a \x03(\v2\x18.gridagent.v1.CorrectionR\vcorrections\"5\n" +
 	"\tDropCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xa5\x04\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xbb\x04\n" +
 	"\bKeptPlan\x12\x1e\n" +
 	"\n" +
 	"collective\x18\x01 \x01(\tR\n" +
@@ -1081,7 +1089,8 @@ const file_v1_planner_proto_rawDesc = "" +
 	"\tmap_epoch\x18\x0f \x01(\x04R\bmapEpoch\x12;\n" +
 	"\n" +
 	"candidates\x18\x10 \x03(\v2\x1b.gridagent.v1.PlanCandidateR\n" +
-	"candidates\"\x84\x01\n" +
+	"candidates\x12\x14\n" +
+	"\x05aside\x18\x11 \x01(\bR\x05aside\"\x84\x01\n" +
 	"\rPlanCandidate\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12+\n" +
 	"\x11predicted_seconds\x18\x02 \x01(\x01R\x10predictedSeconds\x12\x16\n" +
