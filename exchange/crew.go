@@ -26,6 +26,13 @@ const handshakeBytes = 4 << 10
 func (x *run) lanesTo(p *peer) int {
 	p.path = x.eng.cfg.Path(p.name)
 	p.loses = p.path.Loss >= lateLoss
+	if p.opening, p.brief = x.brief(p); p.brief {
+		p.path = Path{}
+		before, of := x.place() // not all of the site at the same instant
+		own, _ := x.shareTo(p)
+		p.spacing = spacing{after: time.Duration(float64(before) / float64(of) * float64(min(own, leastSlice)) / p.opening * 1e9)}
+		return 1
+	}
 	if p.path.Flows <= 0 && p.path.known() {
 		p.path.Flows = x.sharing(p)
 		// Where all flows share a queue windows settle among those that are there, and larger ones to begin with only fill it; but for a host that is all but alone.
@@ -54,6 +61,33 @@ func (x *run) lanesTo(p *peer) int {
 	p.opening, p.spacing = x.opens(p), x.spacingTo(p)
 	p.path.spaced = p.spacing.rate > 0
 	return n
+}
+
+// briefBytes is what all of a site send to another in an operation at most, in bytes, for all of it to go at once: 28 full packets, where a slow link's queue has room for 64.
+const briefBytes = linkQueue / 4
+
+// briefQueue is how long what goes at once may stand in a queue. QUIC's probe timeout leaves as much beside a round trip (the longest delay of an acknowledgement, RFC 9002, §6.2.1) and sends again what is behind that: of 16 KiB each way that
+// went at once over 1 Mbit/s and 80 ms five of sixteen pairs of hosts sent all twice.
+const briefQueue = 25 * time.Millisecond
+
+// maxHaste is how many times its part of a link a host sends at at most.
+const maxHaste = 100
+
+// brief reports whether so little goes to p's site in this operation that the queue of its link has room for all of it, and how fast this host sends its part, in bytes a second. Then nothing has to be held back, and nobody asks how much has
+// arrived: a packet that asks, one that greets, an answer to each slice and acknowledgements of them all are an eighth of what an alltoall of 2 KiB between four hosts
+// and two puts on their link. Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor
+// where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
+func (x *run) brief(p *peer) (rate float64, ok bool) {
+	if !x.alone || p.loses || p.main != nil || !p.path.known() || x.eng.cfg.Lanes != nil {
+		return 0, false
+	}
+	own, share := x.shareTo(p)
+	if own == 0 || !(share > 0) || float64(own)/share > briefBytes {
+		return 0, false
+	}
+	rate = share * float64(p.path.link())
+	takes := float64(own) / rate // seconds of the link, for all of the site
+	return rate * takes / max(takes-briefQueue.Seconds(), takes/maxHaste), true
 }
 
 // sharing guesses how many pairs of hosts of this exchange send from this host's site to p's

@@ -188,6 +188,7 @@ func (e *Engine) begin(x *run) error {
 	}
 	e.transit += need
 	e.runs[id] = x
+	x.alone = len(e.runs) == 1
 	if w := e.expected[id]; w != nil {
 		close(w.started)
 		delete(e.expected, id)

@@ -31,13 +31,14 @@ const mostAnswers = 1 << 10
 
 // A batch is what a lane has said and not written yet. It is the lane's goroutine's.
 type batch struct {
-	x    *run
-	l    *outLane
-	p    *peer  // l's
-	room int    // bytes that are gathered; 0: each frame goes at once
-	buf  []byte // frames, the last of which may lack its chunk's bytes
-	work []work // of entries that are in buf
-	due  int    // bytes of chunks in buf for which the window is still to be asked
+	x      *run
+	l      *outLane
+	p      *peer  // l's
+	room   int    // bytes that are gathered; 0: each frame goes at once
+	spills bool   // a chunk goes on in the next ones, so that all but the last are full
+	buf    []byte // frames, the last of which may lack its chunk's bytes
+	work   []work // of entries that are in buf
+	due    int    // bytes of chunks in buf for which the window is still to be asked
 
 	// ahead: the header goes before any data. The answer to it tells how long the way takes while nothing is in its queue; slices that come with
 	// it have stood behind those of other lanes, and windows that take that for an empty queue overrun it. On ways that lose packets it
@@ -60,6 +61,8 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
 		}
+	case !ok && p.brief:
+		b.room, b.spills = int(twoPackets(Path{}.over(l.stream).Packet)), true
 	}
 	b.buf = *batchBuffers.Get().(*[]byte)
 	return b
@@ -121,6 +124,18 @@ func (b *batch) endWithSum(w *work) error {
 	b.work = append(b.work, *w)
 	b.addSum(&sum)
 	return b.end(&sum)
+}
+
+// sum gathers the checksum w, whole: what is full is written before.
+func (b *batch) sum(w *work) error {
+	if b.spills && len(b.buf)+wrapping > b.room {
+		if err := b.flush(); err != nil {
+			b.work = append(b.work, *w)
+			return err
+		}
+	}
+	b.addSum(w)
+	return b.end(w)
 }
 
 // A doubler is a stream that sends what is written next twice, n bytes, where that is possible. A [lane.Stream] is one.

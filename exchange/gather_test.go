@@ -102,10 +102,10 @@ func TestGathersOneChunk(t *testing.T) {
 	} {
 		x := &run{part: &Part{Hosts: hostNames(3), Chunk: c.chunk}, eng: &Engine{cfg: Config{Self: "host0", Site: c.site}}}
 		x.sites = sitesOf(x.part.Hosts, "host0", c.site)
-		if b := x.batchOf(nil, &outLane{stream: unitStream{}}); b.room != c.want {
+		if b := x.batchOf(new(peer), &outLane{stream: unitStream{}}); b.room != c.want {
 			t.Errorf("chunks of %d: %d bytes are gathered, want %d", c.chunk, b.room, c.want)
 		}
-		if b := x.batchOf(nil, &outLane{stream: &fakeStream{}}); b.room != 0 {
+		if b := x.batchOf(new(peer), &outLane{stream: &fakeStream{}}); b.room != 0 {
 			t.Errorf("%d bytes are gathered for a stream that gathers by itself", b.room)
 		}
 		for _, s := range []Stream{unitStream{}, &fakeStream{}} { // a slice, and no more
@@ -127,7 +127,7 @@ func TestHeaderAhead(t *testing.T) {
 			t.Errorf("packets are lost: %v, ahead %v", loses, b.ahead)
 		}
 	}
-	if b := x.batchOf(nil, &outLane{stream: unitStream{}}); b.ahead {
+	if b := x.batchOf(new(peer), &outLane{stream: unitStream{}}); b.ahead {
 		t.Error("without a window nobody waits for the answer to the header")
 	}
 }

@@ -217,8 +217,7 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 		case frameChunk:
 			err = x.writeChunk(p, l, b, &w)
 		case frameSum:
-			b.addSum(&w)
-			err = b.end(&w)
+			err = b.sum(&w)
 		default:
 			b.buf = (&frame{kind: w.kind, number: w.token}).appendTo(b.buf)
 			err = b.end(&w)
@@ -251,8 +250,8 @@ func (x *run) writeChunk(p *peer, l *outLane, to *batch, w *work) error {
 		x.sumChunk(b, w.index, w.mem.crc(off, size))
 	}
 	f := frame{kind: frameChunk, number: b.number, index: w.index, n: size}
-	if size <= max(coalesce, to.room-maxFrame) {
-		if !to.fits(size) { // or it is alone
+	if to.spills || size <= max(coalesce, to.room-maxFrame) {
+		if !to.spills && !to.fits(size) { // or it is alone
 			if err := to.flush(); err != nil {
 				to.work = append(to.work, *w)
 				return err
@@ -260,11 +259,20 @@ func (x *run) writeChunk(p *peer, l *outLane, to *batch, w *work) error {
 		}
 		to.buf = f.appendTo(to.buf)
 		for n := 0; n < size; {
-			piece := w.mem.at(off+int64(n), size-n)
+			some := size - n
+			if to.spills {
+				if some = min(some, to.room-len(to.buf)); some <= 0 {
+					if err := to.flush(); err != nil {
+						to.work = append(to.work, *w)
+						return err
+					}
+					continue
+				}
+			}
+			piece := w.mem.at(off+int64(n), some)
 			to.buf = append(to.buf, piece...)
-			n += len(piece)
+			n, to.due = n+len(piece), to.due+len(piece)
 		}
-		to.due += size
 		return to.endWithSum(w)
 	}
 	if to.due > 0 {
@@ -303,13 +311,14 @@ func writeBoth(s Stream, head, body []byte) error {
 		_, err := g.WriteBoth(head, body)
 		return err
 	}
-	if len(head) > 0 {
-		if _, err := s.Write(head); err != nil {
-			return err
+	for _, part := range [][]byte{head, body} {
+		if len(part) > 0 {
+			if _, err := s.Write(part); err != nil {
+				return err
+			}
 		}
 	}
-	_, err := s.Write(body)
-	return err
+	return nil
 }
 
 // crc returns the CRC-32C of size bytes from the block's offset off.

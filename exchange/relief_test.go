@@ -146,7 +146,7 @@ func TestReliefDelivers(t *testing.T) {
 					}
 				}
 			}
-			b.p.Sizes = []int64{int64(20000 + rng.IntN(40000)), int64(10000 + rng.IntN(10000)), int64(rng.IntN(3000))}
+			b.p.Sizes = []int64{int64(briefBytes + 1 + rng.IntN(40000)), int64(briefBytes + 1 + rng.IntN(10000)), int64(rng.IntN(3000))}
 			g := newFakeGrid(t, b.p.Hosts, func(c *Config) {
 				c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
 			})
@@ -230,7 +230,7 @@ func TestAsideBreaks(t *testing.T) {
 			b := newPlanner(plan.Alltoall, 3)
 			b.add(0, 1, plan.Block{Origin: 0, Dest: 1})
 			b.add(1, 0, plan.Block{Origin: 1, Dest: 0})
-			b.p.Matrix = [][]int64{{0, 30000, 0}, {30000, 0, 0}, {0, 0, 0}}
+			b.p.Matrix = [][]int64{{0, 60000, 0}, {60000, 0, 0}, {0, 0, 0}}
 			g := newFakeGrid(t, b.p.Hosts, func(c *Config) {
 				c.Path = func(string) Path { return Path{RTT: 10 * time.Millisecond, Rate: 1e6, Flows: 1} }
 			})

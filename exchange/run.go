@@ -48,6 +48,7 @@ type run struct {
 	meters  []*meter                // of the lanes, if somebody wants samples
 	wakes   []*sync.Cond            // lanes of other runs, that have room now
 
+	alone bool // no other exchange ran here when it began; set before anything of it runs
 	port  port // see leave.go
 	sites runSites
 	doubt doubt // whether the others have begun, see sure.go
@@ -110,6 +111,7 @@ type peer struct {
 	open    int // sends not confirmed and tokens not seen
 	path    Path
 	loses   bool       // packets, on the way and not only in queues that this run fills: as path said at first
+	brief   bool       // so little goes to its site that it goes without a window, see [run.brief]
 	opening float64    // bytes a second at which first windows to its site go, see [run.opens]
 	win     *tap       // its window, of all lanes; nil: none
 	pacer   *pacer     // of all that go to its site, or to it; nil: none

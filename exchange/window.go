@@ -106,10 +106,7 @@ func newWindow(p Path, lanes, chunk int) *window {
 	if !p.known() {
 		return nil
 	}
-	w := &window{least: math.MaxInt64, best: math.MaxInt64, most: math.MaxInt64, recent: math.MaxInt64, small: leastSlice}
-	if p.Packet >= minPacket {
-		w.small = 2 * int64(min(p.Packet, maxPacket))
-	}
+	w := &window{least: math.MaxInt64, best: math.MaxInt64, most: math.MaxInt64, recent: math.MaxInt64, small: twoPackets(p.Packet)}
 	w.floor = leastSlices
 	if p.yields {
 		w.small, w.floor = w.small/2, 1
@@ -131,6 +128,14 @@ func newWindow(p Path, lanes, chunk int) *window {
 	}
 	w.base = p.RTT + p.Rate.Time(w.slice)
 	return w
+}
+
+// twoPackets is the least slice, in bytes, where a packet carries so many of a stream; 0: that is not known.
+func twoPackets(packet int) int64 {
+	if packet < minPacket {
+		return leastSlice
+	}
+	return 2 * int64(min(packet, maxPacket))
 }
 
 // loop returns what w must hold for this host's part of a path on which the network or losses hold each flow, where answers stand behind what comes the

@@ -209,10 +209,10 @@ func TestChunksDoNotAllocate(t *testing.T) {
 	a.out.buf = make([]byte, 0, 64<<20) // the fake's own buffer is not to grow
 	l := &outLane{stream: a}
 	r := newFrameReader(b)
-	gathered := x[0].batchOf(nil, l)
 	out := make([]byte, 0, 64)
 	var f frame
 	to, from := x[0].peers["host1"], x[1].peers["host0"]
+	gathered := x[0].batchOf(to, l)
 	allocs := testing.AllocsPerRun(500, func() {
 		w := x[0].next(to, l)
 		if err := x[0].writeChunk(to, l, gathered, &w); err != nil {

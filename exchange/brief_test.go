@@ -1,0 +1,113 @@
+package exchange
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// TestBrief: what a site's hosts send to another goes without windows where the queue has room for all of it, nothing is lost on the way and no other exchange
+// runs; at such a rate that the last of it stands in the queue for briefQueue.
+func TestBrief(t *testing.T) {
+	const mates, rate = 4, 1.25e5
+	clean := Path{RTT: 20 * time.Millisecond, Rate: rate, Capacity: rate}
+	lossy := clean
+	lossy.Loss = 0.01
+	for _, tt := range []struct {
+		name  string
+		block int64
+		path  Path
+		alone bool
+		want  float64 // of a host's part of the link; 0: it is not brief
+	}{
+		{"half a second", briefBytes / 8, clean, true, 1 / (1 - briefQueue.Seconds()*rate/(briefBytes/2))},
+		{"less than the queue", 100, clean, true, maxHaste},
+		{"all that there is room for", briefBytes / mates, clean, true, 1 / (1 - briefQueue.Seconds()*rate/briefBytes)},
+		{"more", briefBytes/mates + 1, clean, true, 0},
+		{"nothing", 0, clean, true, 0},
+		{"losses", 100, lossy, true, 0},
+		{"beside others", 100, clean, false, 0},
+		{"over an unknown way", 100, Path{}, true, 0},
+	} {
+		p := &plan.Plan{Collective: plan.Alltoall, Algorithm: "test", Matrix: make([][]int64, mates+1)}
+		for i := range mates + 1 {
+			p.Hosts = append(p.Hosts, string("aaaab"[i])+fmt.Sprint(i))
+			p.Matrix[i] = make([]int64, mates+1)
+		}
+		for i := range mates {
+			p.Matrix[i][mates] = tt.block
+			p.Transfers = append(p.Transfers, plan.Transfer{ID: i, Src: i, Dst: mates, Phase: -1, Blocks: []plan.Block{{Origin: i, Dest: mates}}})
+		}
+		parts, err := Split(p, ID{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Weigh(parts, siteOfTest)
+		x := &run{eng: &Engine{cfg: Config{Self: p.Hosts[0], Site: siteOfTest, Path: func(string) Path { return tt.path }}}, part: parts[0], start: time.Now(), alone: tt.alone}
+		x.sites = sitesOf(x.part.Hosts, x.eng.cfg.Self, siteOfTest)
+		to := &peer{name: p.Hosts[mates], sends: []*send{{}}}
+		x.peers = map[string]*peer{to.name: to}
+		x.lanesTo(to)
+		if to.brief != (tt.want > 0) || to.path.known() != (tt.path.known() && !to.brief) {
+			t.Errorf("%s: brief %v, path %+v", tt.name, to.brief, to.path)
+			continue
+		}
+		if got := to.opening / (rate / mates); to.brief && math.Abs(got/tt.want-1) > 0.001 {
+			t.Errorf("%s: at %.3f times its part of the link, want %.3f", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestBriefSpills: what goes without a window goes in whole packets: a chunk goes on in the next ones, and no checksum has one of its own.
+func TestBriefSpills(t *testing.T) {
+	s := &sizesStream{}
+	x := &run{part: &Part{Hosts: hostNames(2), Chunk: 4096}, eng: &Engine{cfg: Config{Self: "host0", Site: func(h string) string { return h }}}}
+	x.sites = sitesOf(x.part.Hosts, "host0", x.eng.cfg.Site)
+	p := &peer{brief: true, opening: math.Inf(1), ctx: t.Context()}
+	b := x.batchOf(p, &outLane{stream: s})
+	if b.room != leastSlice || !b.spills {
+		t.Fatalf("%d bytes are gathered, spills %v", b.room, b.spills)
+	}
+	memory := memory{pieces: [][]byte{make([]byte, 4096)}, starts: []int64{0}}
+	sum := 0
+	for _, size := range []int64{2048, 2048, 100, 4096, 2700, 1, 4000} {
+		blk := &block{Block: Block{Size: size}, chunks: 1, have: newBitmap(2), recv: &recv{}}
+		blk.have.set(0)
+		w := &work{kind: frameChunk, sb: &sendBlock{b: blk, s: &send{Send: &Send{}, to: p}, sent: newBitmap(2)}, mem: memory}
+		if err := x.writeChunk(p, b.l, b, w); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.sum(&work{kind: frameSum, sb: w.sb, index: 1}); err != nil {
+			t.Fatal(err)
+		}
+		sum += int(size)
+	}
+	if err := b.flush(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for i, n := range s.sizes {
+		total += n
+		if n > leastSlice || i < len(s.sizes)-1 && n < leastSlice-maxFrame {
+			t.Errorf("writes of %d bytes, want full ones of %d but for the last", s.sizes, leastSlice)
+			break
+		}
+	}
+	if total < sum || total > sum+7*wrapping {
+		t.Errorf("%d bytes for chunks of %d", total, sum)
+	}
+}
+
+// A sizesStream notes the sizes of writes.
+type sizesStream struct {
+	fakeStream
+	sizes []int
+}
+
+func (s *sizesStream) Write(p []byte) (int, error) {
+	s.sizes = append(s.sizes, len(p))
+	return len(p), nil
+}
