@@ -81,8 +81,7 @@ func TestSmallBlocksTogether(t *testing.T) {
 	})
 }
 
-// TestBriefAlltoall: an alltoall that the queue of a slow link has room for goes without windows, in whole packets, of which nearly all carry data; when another exchange runs beside it, it has
-// windows.
+// TestBriefAlltoall: an alltoall that the queue of a slow link has room for goes without windows, in whole packets, beside half as many others as with windows.
 func TestBriefAlltoall(t *testing.T) {
 	const size = 2 << 10
 	var packets atomic.Int64
