@@ -16,6 +16,9 @@ func TestBrief(t *testing.T) {
 	clean := Path{RTT: 20 * time.Millisecond, Rate: rate, Capacity: rate}
 	lossy := clean
 	lossy.Loss = 0.01
+	held := clean
+	held.Rate = rate / 8
+	slow := int64(rate / 8 * briefQueue.Seconds()) // what one flow carries there in briefQueue
 	for _, tt := range []struct {
 		name  string
 		block int64
@@ -29,6 +32,8 @@ func TestBrief(t *testing.T) {
 		{"more", briefBytes/mates + 1, clean, true, 0},
 		{"nothing", 0, clean, true, 0},
 		{"losses", 100, lossy, true, 0},
+		{"what one flow carries in no time", slow, held, true, maxHaste},
+		{"what is held", slow + 1, held, true, 0},
 		{"beside others", 100, clean, false, 0},
 		{"over an unknown way", 100, Path{}, true, 0},
 	} {
