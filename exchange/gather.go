@@ -12,7 +12,7 @@ type costly interface{ Gathers() int }
 // A unitReader is a stream that knows whether the peer, when it wrote what was read last, wrote more behind it. A [lane.TCPStream] is one.
 type unitReader interface{ Within() bool }
 
-// An ender is a stream whose end costs nothing if it is written together with the last frames. A [lane.TCPStream] is one.
+// An ender is a stream whose end costs nothing if it is written together with the last frames. A [lane.Stream] is one, and a [lane.TCPStream].
 type ender interface{ WriteLast([]byte) error }
 
 // leastGather is how much is gathered in any case, in bytes, and frameRoom what checksums and heads of frames take beside a chunk. Inside one site no more than
@@ -160,11 +160,16 @@ func (b *batch) double(n int) {
 	}
 }
 
-// flush writes what was gathered.
-func (b *batch) flush() (err error) {
+// await waits until the window has room for what was gathered.
+func (b *batch) await() {
 	for b.due > 0 {
 		b.due -= b.x.slice(b.p, b.l, b.due, 0)
 	}
+}
+
+// flush writes what was gathered.
+func (b *batch) flush() (err error) {
+	b.await()
 	switch {
 	case len(b.buf) == 0:
 	case b.room > 0 && b.l.win == nil: // as the head of a unit, which is copied together with what TCP puts before it
@@ -179,6 +184,7 @@ func (b *batch) flush() (err error) {
 
 // last writes what was gathered, and ends the writing side.
 func (b *batch) last() error {
+	b.await()
 	err := b.l.stream.(ender).WriteLast(b.buf)
 	b.wrote(err)
 	return err

@@ -48,12 +48,12 @@ type nudged interface {
 // answers to chunks of 4 KiB cost them some per cent of their CPU time (BenchmarkLoopback).
 const minAsked = 16 << 10
 
-// ask tells l's meter of its stream, and says whether the peer is to answer each chunk.
-func (x *run) ask(l *outLane) bool {
+// ask tells l's meter of its stream, and says whether the peer is to answer each chunk. What is brief tells nothing of the rate of its lane, to p.
+func (x *run) ask(p *peer, l *outLane) bool {
 	if l.meter == nil {
 		return l.win != nil
 	}
-	asked := l.win != nil || x.part.Chunk >= minAsked
+	asked := l.win != nil || x.part.Chunk >= minAsked && !p.brief
 	var stats func() quic.ConnectionStats
 	if s, ok := l.stream.(measured); ok {
 		stats = s.Stats

@@ -182,7 +182,7 @@ func (x *run) write(p *peer, l *outLane) (err error) {
 		b.release()
 	}()
 	b.buf = header{id: x.part.ID, lane: l.n}.appendTo(b.buf)
-	if x.ask(l) {
+	if x.ask(p, l) {
 		b.buf = (&frame{kind: frameTell, number: l.step()}).appendTo(b.buf)
 		x.greets(l)
 	}

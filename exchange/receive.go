@@ -80,7 +80,10 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
 	unit, _ := s.(unitReader)
-	asks := false   // answers go out before more is waited for
+	asks := unit == nil // answers go out before more is waited for
+	if asks {
+		r.br = bufio.NewReaderSize(&asking{tell, r.br}, readAhead)
+	}
 	var said []byte // in answer to one frame
 	for {
 		err := r.next(&f)
@@ -95,14 +98,14 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 			tell.begin(f.number)
 			if f.number > 0 && r.stage == nil { // a far way: the chunk may come on another stream meanwhile
 				r.stage = stageOf(x.part.Chunk)
-				if unit == nil {
-					r.br, asks = bufio.NewReaderSize(&asking{tell, r.br}, farAhead), true
+				if asks {
+					r.br = bufio.NewReaderSize(r.br, farAhead)
 				}
 			}
 		case f.kind == frameChunk:
 			tell.chunk(f.n)
 		}
-		if err == nil && (len(tell.out) >= mostAnswers || unit == nil && !asks || unit != nil && r.br.Buffered() == 0 && !unit.Within()) {
+		if err == nil && (len(tell.out) >= mostAnswers || unit != nil && r.br.Buffered() == 0 && !unit.Within()) {
 			err = tell.flush()
 		}
 		if e, ok := s.(ender); ok && err == io.EOF {

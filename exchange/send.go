@@ -188,13 +188,13 @@ func (x *run) next(p *peer, l *outLane) work {
 	}
 }
 
-// last reports whether l, which has nothing to write, is to end: its stream has carried all that is for p, which is near, and an end that goes out with that costs
+// last reports whether l, which has nothing to write, is to end: its stream has carried all that is for p, which is near or gets little, and an end that goes out with that costs
 // nothing. p ends its side with its answers. If some of it is to go again another stream is opened. It needs x.mu.
 func (x *run) last(p *peer, l *outLane) bool {
 	if _, ok := l.stream.(ender); !ok || l.win != nil || l.by != "" || p.main != nil || p.lanes != 1 || p.spare || p.asker != nil || !p.allOut() {
 		return false
 	}
-	if x.site(p.name) != x.site(x.eng.cfg.Self) {
+	if !p.brief && x.site(p.name) != x.site(x.eng.cfg.Self) {
 		return false
 	}
 	return !slices.ContainsFunc(p.tokens, func(t *token) bool { return t.by == 0 })

@@ -97,6 +97,14 @@ func (s *Stream) Close() error {
 	return s.Stream.Close()
 }
 
+// WriteLast is Write of p and then Close. The end goes out with p, if that fits a packet and quic-go's own goroutine does not come between.
+func (s *Stream) WriteLast(p []byte) error {
+	if _, err := s.Write(p); err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // Stats returns the statistics of the lane that carries the stream.
 func (s *Stream) Stats() quic.ConnectionStats { return s.conn.ConnectionStats() }
 
