@@ -18,6 +18,8 @@ func TestBrief(t *testing.T) {
 	lossy.Loss = 0.01
 	held := clean
 	held.Rate = rate / 8
+	filled := clean
+	filled.Rate = rate / mates
 	slow := int64(rate / 8 * briefQueue.Seconds()) // what one flow carries there in briefQueue
 	for _, tt := range []struct {
 		name  string
@@ -34,6 +36,7 @@ func TestBrief(t *testing.T) {
 		{"losses", 100, lossy, true, 0},
 		{"what one flow carries in no time", slow, held, true, maxHaste},
 		{"what is held", slow + 1, held, true, 0},
+		{"what is held, where a flow for each fills the link", briefBytes / 8, filled, true, 1 / (1 - briefQueue.Seconds()*rate/(briefBytes/2))},
 		{"beside others", 100, clean, false, 0},
 		{"over an unknown way", 100, Path{}, true, 0},
 	} {

@@ -76,8 +76,8 @@ const maxHaste = 100
 // brief reports whether so little goes to p's site in this operation that the queue of its link has room for all of it, and how fast this host sends its part, in bytes a second. Then nothing has to be held back, and nobody asks how much has
 // arrived: a packet that asks, one that greets, an answer to each slice and acknowledgements of them all are an eighth of what an alltoall of 2 KiB between four hosts
 // and two puts on their link. Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor
-// where the network holds each flow and one lane would be in it for longer than a queue (of 32 KiB between one host of each site, at an eighth of the link a flow, 0.31 s and not 0.17), nor where somebody
-// else says how many lanes there are. It needs x.mu, and p's path to be set.
+// where the network holds each flow, a lane for each pair of hosts does not fill the link and one would be in it for longer than a queue (of 32 KiB between one host of each site, at an eighth of the link a
+// flow, 0.31 s and not 0.17), nor where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
 func (x *run) brief(p *peer) (rate float64, ok bool) {
 	if !x.alone || p.loses || p.main != nil || !p.path.known() || x.eng.cfg.Lanes != nil {
 		return 0, false
@@ -86,7 +86,7 @@ func (x *run) brief(p *peer) (rate float64, ok bool) {
 	if own == 0 || !(share > 0) || float64(own)/share > briefBytes {
 		return 0, false
 	}
-	if p.path.held() && p.path.Rate.Time(own) > briefQueue {
+	if p.path.held() && float64(x.sharing(p))*float64(p.path.Rate) < float64(p.path.link()) && p.path.Rate.Time(own) > briefQueue {
 		return 0, false
 	}
 	rate = share * float64(p.path.link())
