@@ -84,13 +84,7 @@ func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 	if r == nil || len(s.pools) > mostBalanced {
 		return r
 	}
-	rates, load := s.rates()
-	all := s.coursesOf(r, rates)
-	for _, ways := range all {
-		for i := range ways {
-			ways[i].add(load, ways[i].bytes)
-		}
-	}
+	all, load := s.loaded(r)
 	level := calm * slices.Max(load)
 	for range balanceRounds {
 		moved := false
@@ -103,7 +97,24 @@ func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 			break
 		}
 	}
-	out := &plan.Routing{Seconds: r.Seconds}
+	return routingOf(all, r.Seconds)
+}
+
+// loaded returns the courses of r and how long they keep busy what they use, beside what rates says of it.
+func (s *scheduler) loaded(r *plan.Routing) (all [][]course, load []float64) {
+	rates, load := s.rates()
+	all = s.coursesOf(r, rates)
+	for _, ways := range all {
+		for i := range ways {
+			ways[i].add(load, ways[i].bytes)
+		}
+	}
+	return all, load
+}
+
+// routingOf is the routing over the courses that have bytes.
+func routingOf(all [][]course, seconds float64) *plan.Routing {
+	out := &plan.Routing{Seconds: seconds}
 	for _, ways := range all {
 		slices.SortStableFunc(ways, func(a, b course) int { return cmp.Compare(b.bytes, a.bytes) })
 		for _, c := range ways {

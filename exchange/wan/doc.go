@@ -20,6 +20,7 @@
 //
 //	lone.go     what hosts may relay whose ports nobody knows
 //	balance.go  which links and ports are relieved
+//	hasten.go   which ways are too long for what they spare
 //	bridges.go  which pairs of hosts carry a link
 //	pour.go     which piece of which block takes which path and bridge
 //	stream.go   what that comes to, and the transfers

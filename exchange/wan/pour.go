@@ -112,12 +112,19 @@ func (p *pouring) pair(paths []plan.Path) {
 			left[o][i] = path.Bytes * n / total
 		}
 	}
+	unshared := make([]float64, len(paths)) // bytes that each path is still to get, of all sources
+	for i, path := range paths {
+		unshared[i] = path.Bytes
+	}
 	for _, b := range p.s.turns(from, to) {
 		size := p.s.sizes.Of(b.Origin, b.Dest)
 		rest, small, large := size, leastPiece(size), mostPiece(size)
 		for rest > 0 {
-			at, quota := 0, left[b.Origin]
-			for at < len(paths)-1 && quota[at] < float64(small)/2 {
+			at, quota, least := 0, left[b.Origin], float64(small)/2
+			if size <= small { // a source has no part of a path that is less than a block: sources take turns
+				quota, least = unshared, float64(size)/2
+			}
+			for at < len(paths)-1 && quota[at] < least {
 				at++
 			}
 			n := min(rest, large)
@@ -128,8 +135,10 @@ func (p *pouring) pair(paths []plan.Path) {
 				n = rest
 			}
 			n = p.stream(b, n, rest, small, float64(size) > unlike*total/blocks, paths[at].Pools)
-			p.out[len(p.out)-1].part = 1 - quota[at]/(paths[at].Bytes*sum[b.Origin]/total)
-			quota[at] -= float64(n)
+			own := left[b.Origin]
+			p.out[len(p.out)-1].part = 1 - own[at]/(paths[at].Bytes*sum[b.Origin]/total)
+			own[at] -= float64(n)
+			unshared[at] -= float64(n)
 			rest -= n
 		}
 	}

@@ -11,12 +11,13 @@ import (
 type estimate struct {
 	links, ports float64 // what the fullest of them needs
 	way          float64 // the longest latency
+	last         float64 // when the last byte is there by what links need and how far it is
 	fits         bool    // no host forwards more than it may
 	held         bool    // ports need longer than links, or would with relays
 	full         []bool  // per pool: some port of its hosts does
 }
 
-func (e estimate) seconds() float64 { return max(e.links, e.ports) + e.way }
+func (e estimate) seconds() float64 { return max(e.last, e.ports+e.way) }
 
 // clearer reports whether e is so much shorter than o, which is simpler, that it is to be taken instead.
 func (e estimate) clearer(o estimate) bool {
@@ -50,7 +51,7 @@ func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) 
 // estimate returns how long streams take, beside what stays in a pool.
 func (s *scheduler) estimate(streams []stream) (e estimate) {
 	n := len(s.net.Hosts)
-	load, through := make([]float64, len(s.links)), make([]int64, n)
+	load, early, through := make([]float64, len(s.links)), make([]float64, len(s.links)), make([]int64, n)
 	out, in := make([]float64, n), make([]float64, n)
 	for a := range n {
 		for b := range n {
@@ -61,26 +62,47 @@ func (s *scheduler) estimate(streams []stream) (e estimate) {
 		}
 	}
 	for _, st := range streams {
-		way := 0.0
+		crosses := 0
+		for k := 1; k < len(st.hosts); k++ {
+			if _, ok := s.between(st.hosts[k-1], st.hosts[k]); ok {
+				crosses++
+			}
+		}
 		for k := 1; k < len(st.hosts); k++ {
 			a, b := st.hosts[k-1], st.hosts[k]
 			if link, ok := s.between(a, b); ok {
 				load[link] += float64(st.bytes)
 				load[s.back(link)] += s.links[link].answers * float64(st.bytes)
+				if crosses > 1 {
+					early[link] += float64(st.bytes)
+				}
 			}
 			out[a] += float64(st.bytes)
 			in[b] += float64(st.bytes)
-			way += s.net.Latency[a*n+b].Seconds()
 			if k < len(st.hosts)-1 {
 				through[b] += st.bytes
 			}
 		}
-		e.way = max(e.way, way)
 	}
-	for k, bytes := range load {
-		if bytes > 0 && s.links[k].rate > 0 {
-			e.links = max(e.links, bytes/s.links[k].rate)
+	for k := range load {
+		if rate := s.links[k].rate; load[k] > 0 && rate > 0 {
+			load[k] /= rate
+			early[k] /= rate
+			e.links = max(e.links, load[k])
 		}
+	}
+	for _, st := range streams { // as [hastening.reaches] has it
+		way, first := 0., 0.
+		for k := 1; k < len(st.hosts); k++ {
+			a, b := st.hosts[k-1], st.hosts[k]
+			latency := s.net.Latency[a*n+b].Seconds()
+			way += latency
+			if link, ok := s.between(a, b); ok && s.links[link].rate > 0 {
+				first = max(first, early[link])
+				e.last = max(e.last, load[link]+latency)
+			}
+		}
+		e.way, e.last = max(e.way, way), max(e.last, first+way)
 	}
 	e.fits, e.full = true, make([]bool, len(s.pools))
 	for h, k := range s.net.Pool {

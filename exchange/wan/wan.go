@@ -102,12 +102,12 @@ func (s *scheduler) overBridges(bounds *plan.AlltoallBounds) ([]stream, estimate
 	if err != nil {
 		return nil, estimate{}, err
 	}
-	streams, when := s.bridged(bounds, s.balanced(routing))
+	streams, when := s.bridged(bounds, s.hastened(s.balanced(routing)))
 	if when.fits && !when.held {
 		return streams, when, nil
 	}
 	try := func(r *plan.Routing) {
-		if other, w := s.bridged(bounds, r); w.clearer(when) {
+		if other, w := s.bridged(bounds, s.hastened(r)); w.clearer(when) {
 			streams, when = other, w
 		}
 	}
@@ -169,7 +169,7 @@ func (s *scheduler) estimated() estimate {
 		streams = append(streams, st)
 	}
 	e := s.estimate(streams)
-	e.links = max(e.links, s.ends-e.way)
+	e.links, e.last = max(e.links, s.ends-e.way), max(e.last, s.ends)
 	e.fits = true // a host is given more than it may only where there is no other way
 	return e
 }

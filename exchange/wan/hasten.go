@@ -1,0 +1,126 @@
+package wan
+
+import "github.com/gridagent/gridagent/exchange/plan"
+
+// The routing of the bound knows rates and no latencies. Where blocks are small those decide: what would be through its own link in 40 ms is not to go by way of a third pool, 72 ms away, though all links
+// together were done sooner.
+
+// A hastening moves what takes a longer way than it gains.
+type hastening struct {
+	s     *scheduler
+	all   [][]course
+	load  []float64 // as [scheduler.rates] has them: how long each is busy, in seconds
+	early []float64 // likewise, with what has further to go, which each link passes first
+}
+
+// hastened returns r with all that takes a way on a nearer one of the same two pools where it is there sooner by that, and nothing that this holds up is as late as it was.
+func (s *scheduler) hastened(r *plan.Routing) *plan.Routing {
+	if r == nil || len(s.pools) > mostBalanced {
+		return r
+	}
+	all, load := s.loaded(r)
+	h := &hastening{s, all, load, make([]float64, len(load))}
+	for _, ways := range all {
+		for i := range ways {
+			if c := &ways[i]; len(c.pools) > 2 {
+				c.add(h.early, c.bytes)
+			}
+		}
+	}
+	for range balanceRounds {
+		moved := false
+		for _, ways := range all {
+			for i := range ways {
+				moved = h.shorten(ways, i) || moved
+			}
+		}
+		if !moved {
+			break
+		}
+	}
+	return routingOf(all, r.Seconds)
+}
+
+// add puts n bytes on c.
+func (h *hastening) add(c *course, n float64) {
+	c.bytes += n
+	c.add(h.load, n)
+	if len(c.pools) > 2 {
+		c.add(h.early, n)
+	}
+}
+
+// shorten is hastened for what goes by ways[i]. It reports whether it has moved that.
+func (h *hastening) shorten(ways []course, i int) bool {
+	a := &ways[i]
+	n, best := a.bytes, -1
+	if n == 0 {
+		return false
+	}
+	soonest := h.reaches(a) / gain
+	for j := range ways {
+		b := &ways[j]
+		if j == i || h.way(a)-h.way(b) < (gain-1)*soonest {
+			continue // bytes alone are for balanced to decide
+		}
+		h.add(a, -n)
+		h.add(b, n)
+		if end := h.latest(b, soonest); end < soonest {
+			best, soonest = j, end
+		}
+		h.add(b, -n)
+		h.add(a, n)
+	}
+	if best < 0 {
+		return false
+	}
+	h.add(&ways[best], n)
+	h.add(a, -n)
+	a.bytes = 0
+	return true
+}
+
+// link is the k-th link of c.
+func (h *hastening) link(c *course, k int) int { return c.pools[k-1]*len(h.s.pools) + c.pools[k] }
+
+// way is how long the links of c are, in seconds.
+func (h *hastening) way(c *course) (seconds float64) {
+	for k := 1; k < len(c.pools); k++ {
+		seconds += h.s.links[h.link(c, k)].latency
+	}
+	return seconds
+}
+
+// reaches is when the last byte of c is there, in seconds: behind what its links pass first, and when they are through with all.
+func (h *hastening) reaches(c *course) float64 {
+	end, first := 0., 0.
+	for k := 1; k < len(c.pools); k++ {
+		at := h.link(c, k)
+		end = max(end, h.load[at]+h.s.links[at].latency)
+		first = max(first, h.early[at])
+	}
+	return max(end, first+h.way(c))
+}
+
+// latest is the latest end of b and of what uses a link that b does; as soon as that is most it is of no interest.
+func (h *hastening) latest(b *course, most float64) float64 {
+	end := h.reaches(b)
+	for _, ways := range h.all {
+		for k := range ways {
+			if end >= most {
+				return end
+			}
+			c := &ways[k]
+			if c == b || c.bytes <= 0 {
+				continue
+			}
+			for _, u := range c.uses {
+				if b.of(u.at) > 0 {
+					end = max(end, h.reaches(c))
+					break
+				}
+			}
+		}
+	}
+	return end
+}
