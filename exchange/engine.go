@@ -188,12 +188,26 @@ func (e *Engine) begin(x *run) error {
 	}
 	e.transit += need
 	e.runs[id] = x
-	x.alone = len(e.runs) == 1
+	x.alone = e.lands(x)
 	if w := e.expected[id]; w != nil {
 		close(w.started)
 		delete(e.expected, id)
 	}
 	return nil
+}
+
+// lands reports whether all runs but x have handed on what they had for others: they may still have to hear that it arrived, as the last operation of a group has when the next one begins. It needs e.mu.
+func (e *Engine) lands(x *run) bool {
+	for _, o := range e.runs {
+		select {
+		case <-o.landed:
+		default:
+			if o != x {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // retire remembers how x ended. Later streams of its exchange are told so.

@@ -19,8 +19,9 @@ const (
 	maxCallPause = 250 * time.Millisecond
 	// leastCallPause is for operations that take next to nothing: hosts do not call at the same instant.
 	leastCallPause = 2 * time.Millisecond
-	// callPatience is for how many times as long as the operation took before a call waits.
-	callPatience = 2
+	// callPatience is for how many times as long as the operation took before a call waits, and leastPatience for how many at least, or it does not: its word is to go when the operation is over.
+	callPatience  = 2
+	leastPatience = 1.25
 	// maxAgo bounds what is believed of how long a word has waited.
 	maxAgo = time.Second
 	// maxLazyBytes bounds what this host sends and gets in an operation whose call waits, in bytes: a host may send 256 KiB to another before it
@@ -36,10 +37,10 @@ func (m *message) lazy(d time.Duration) {
 
 // callPause is how long a call waits of an operation that took so long before; 0: it does not.
 func callPause(took time.Duration) time.Duration {
-	if d := callPatience * took; took > 0 && d <= maxCallPause {
-		return max(d, leastCallPause)
+	if took <= 0 || leastPatience*float64(took) > float64(maxCallPause) {
+		return 0
 	}
-	return 0
+	return min(max(callPatience*took, leastCallPause), maxCallPause)
 }
 
 // pauseLocked is how long the call that ready tells of may wait, 0 if it may not.
@@ -111,9 +112,22 @@ func (l *lull) add(m *message) bool {
 			}
 		}
 	}
-	first := slices.MinFunc(l.words, func(a, b *message) int { return a.until.Compare(b.until) })
-	l.timer.Reset(time.Until(first.until))
+	l.timer.Reset(time.Until(l.due()))
 	return false
+}
+
+// due is when the first of the words has waited for long enough. What was done before a call that waits goes with that: it would meet the data of the operation on its way.
+func (l *lull) due() (t time.Time) {
+	called := slices.ContainsFunc(l.words, func(m *message) bool { return m.Kind == kindReady })
+	for _, m := range l.words {
+		if called && m.Kind != kindReady {
+			continue
+		}
+		if t.IsZero() || m.until.Before(t) {
+			t = m.until
+		}
+	}
+	return t
 }
 
 // take returns the words that wait as one, nil if none does.

@@ -73,7 +73,7 @@ func TestLull(t *testing.T) {
 // TestCallPause: what took long is said at once, and a call that held up something larger is trusted less.
 func TestCallPause(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
-		0: 0, time.Microsecond: leastCallPause, 30 * time.Millisecond: 60 * time.Millisecond, maxCallPause: 0,
+		0: 0, time.Microsecond: leastCallPause, 30 * time.Millisecond: 60 * time.Millisecond, 180 * time.Millisecond: maxCallPause, 200 * time.Millisecond: maxCallPause, 201 * time.Millisecond: 0, maxCallPause: 0,
 	} {
 		if got := callPause(took); got != want {
 			t.Errorf("after %v: %v, want %v", took, got, want)
@@ -245,5 +245,35 @@ func TestTogether(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDoneWaitsForCall: what was done goes with a call that waits, even if it could not wait for so long by itself, and a call does not wait for longer because of it.
+func TestDoneWaitsForCall(t *testing.T) {
+	now := time.Now()
+	word := func(k kind, seq uint64, wait time.Duration) *message {
+		return &message{Kind: k, Seq: seq, since: now, until: now.Add(wait)}
+	}
+	for _, tt := range []struct {
+		name  string
+		words []*message
+		want  time.Duration
+	}{
+		{"done alone", []*message{word(kindDone, 1, bookPause)}, bookPause},
+		{"done and a longer call", []*message{word(kindDone, 1, bookPause), word(kindReady, 2, 2*bookPause)}, 2 * bookPause},
+		{"done and a shorter call", []*message{word(kindDone, 1, bookPause), word(kindReady, 2, bookPause/2)}, bookPause / 2},
+		{"two calls", []*message{word(kindReady, 1, 2*bookPause), word(kindReady, 2, bookPause)}, bookPause},
+		{"a call that is over", []*message{word(kindDone, 1, bookPause), word(kindReady, 2, 3*bookPause), word(kindDone, 2, bookPause)}, bookPause},
+	} {
+		l := newLull()
+		for _, m := range tt.words {
+			if l.add(m) {
+				t.Errorf("%s: words go at once", tt.name)
+			}
+		}
+		if got := l.due().Sub(now); got != tt.want {
+			t.Errorf("%s: due in %v, want in %v", tt.name, got, tt.want)
+		}
+		l.timer.Stop()
 	}
 }
