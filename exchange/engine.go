@@ -188,7 +188,7 @@ func (e *Engine) begin(x *run) error {
 	}
 	e.transit += need
 	e.runs[id] = x
-	x.alone = e.lands(x)
+	x.alone = e.othersLanded(x)
 	if w := e.expected[id]; w != nil {
 		close(w.started)
 		delete(e.expected, id)
@@ -196,8 +196,8 @@ func (e *Engine) begin(x *run) error {
 	return nil
 }
 
-// lands reports whether all runs but x have handed on what they had for others: they may still have to hear that it arrived, as the last operation of a group has when the next one begins. It needs e.mu.
-func (e *Engine) lands(x *run) bool {
+// othersLanded reports whether all runs but x have handed on what they had for others: they may still have to hear that it arrived, as the last operation of a group has when the next one begins. It needs e.mu.
+func (e *Engine) othersLanded(x *run) bool {
 	for _, o := range e.runs {
 		select {
 		case <-o.landed:

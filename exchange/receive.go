@@ -80,8 +80,7 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 	tell := &teller{w: s, start: x.eng.made}
 	r.part = tell.part
 	unit, _ := s.(unitReader)
-	asks := unit == nil // answers go out before more is waited for
-	if asks {
+	if unit == nil { // answers go out before more is waited for
 		r.br = bufio.NewReaderSize(&asking{tell, r.br}, readAhead)
 	}
 	var said []byte // in answer to one frame
@@ -98,7 +97,7 @@ func (x *run) receive(p *peer, n int, r frameReader, s Stream) (over bool) {
 			tell.begin(f.number)
 			if f.number > 0 && r.stage == nil { // a far way: the chunk may come on another stream meanwhile
 				r.stage = stageOf(x.part.Chunk)
-				if asks {
+				if unit == nil {
 					r.br = bufio.NewReaderSize(r.br, farAhead)
 				}
 			}

@@ -3,14 +3,14 @@ package wan
 import "github.com/gridagent/gridagent/exchange/plan"
 
 // The routing of the bound knows rates and no latencies. Where blocks are small those decide: what would be through its own link in 40 ms is not to go by way of a third pool, 72 ms away, though all links
-// together were done sooner.
+// together were done sooner. Each step is one of relieve (balance.go), of all that takes a way.
 
 // A hastening moves what takes a longer way than it gains.
 type hastening struct {
 	s     *scheduler
 	all   [][]course
 	load  []float64 // as [scheduler.rates] has them: how long each is busy, in seconds
-	early []float64 // likewise, with what has further to go, which each link passes first
+	early []float64 // likewise, with what takes more than one link, which links pass first
 }
 
 // hastened returns r with all that takes a way on a nearer one of the same two pools where it is there sooner by that, and nothing that this holds up is as late as it was.
@@ -91,7 +91,7 @@ func (h *hastening) way(c *course) (seconds float64) {
 	return seconds
 }
 
-// reaches is when the last byte of c is there, in seconds: behind what its links pass first, and when they are through with all.
+// reaches is when the last byte of c is there, in seconds: behind all that is relayed over its links, and when each of them is through with all.
 func (h *hastening) reaches(c *course) float64 {
 	end, first := 0., 0.
 	for k := 1; k < len(c.pools); k++ {

@@ -80,7 +80,7 @@ func (g *Grid) rank(ctx context.Context, j *Job, rank int, ready *Barrier) (o Ou
 		return Outcome{Err: err}
 	}
 	defer r.Close()
-	start, err := ready.wait(ctx)
+	start, err := ready.Wait(ctx)
 	if err != nil {
 		return Outcome{Err: err}
 	}
@@ -119,7 +119,8 @@ func (b *Barrier) Opened() time.Time {
 	}
 }
 
-func (b *Barrier) wait(ctx context.Context) (time.Time, error) {
+// Wait counts one rank as there, and returns when b has opened, or the cause of ctx.
+func (b *Barrier) Wait(ctx context.Context) (time.Time, error) {
 	b.mu.Lock()
 	b.left--
 	last := b.left == 0

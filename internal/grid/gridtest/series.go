@@ -6,35 +6,11 @@ import (
 	"time"
 
 	"github.com/gridagent/gridagent/agent/client"
+	"github.com/gridagent/gridagent/internal/grid"
 )
 
 // A timed is one rank's call in a series: when it was made, and when it returned.
 type timed struct{ called, returned time.Time }
-
-// A meeting is where n goroutines wait for each other, again and again.
-type meeting struct {
-	mu   sync.Mutex
-	n    int
-	here int           // of those that are awaited
-	open chan struct{} // closed when all are
-}
-
-// wait returns when all are here, or ctx ends.
-func (m *meeting) wait(ctx context.Context) error {
-	m.mu.Lock()
-	open := m.open
-	if m.here++; m.here == m.n {
-		m.here, m.open = 0, make(chan struct{})
-		close(open)
-	}
-	m.mu.Unlock()
-	select {
-	case <-open:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 // Series has ranks on the given hosts (indices) form one group and call do again and again, all at the same instant: a rank that comes early has its data cross
 // while nobody counts. Before each round is a pause, so that nobody is late because of the one before. It returns how long each round took
@@ -42,7 +18,10 @@ func (m *meeting) wait(ctx context.Context) error {
 func (c *Cluster) Series(job string, hosts []int, rounds int, pause time.Duration, do func(ctx context.Context, r *client.Rank, rank int) error) []time.Duration {
 	c.T.Helper()
 	calls := make([][]timed, len(hosts))
-	meet := &meeting{n: len(hosts), open: make(chan struct{})}
+	gates := make([]*grid.Barrier, rounds)
+	for i := range gates {
+		gates[i] = grid.NewBarrier(len(hosts))
+	}
 	ctx, cancel := context.WithCancel(c.Ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -59,7 +38,7 @@ func (c *Cluster) Series(job string, hosts []int, rounds int, pause time.Duratio
 			defer r.Close()
 			for i := range rounds {
 				time.Sleep(pause)
-				if err := meet.wait(ctx); err != nil {
+				if _, err := gates[i].Wait(ctx); err != nil {
 					c.T.Errorf("rank %d, before round %d: %v", rank, i, err)
 					return
 				}
