@@ -26,8 +26,8 @@ const handshakeBytes = 4 << 10
 func (x *run) lanesTo(p *peer) int {
 	p.path = x.eng.cfg.Path(p.name)
 	p.loses = p.path.Loss >= lateLoss
-	if p.opening, p.brief = x.brief(p); p.brief {
-		p.path = Path{}
+	if p.opening, p.steady = x.goesSteady(p); p.steady {
+		p.level = x.levelTo(p)
 		before, of := x.place() // not all of the site at the same instant
 		own, _ := x.shareTo(p)
 		p.spacing = spacing{after: time.Duration(float64(before) / float64(of) * float64(min(own, leastSlice)) / p.opening * 1e9)}
@@ -73,25 +73,61 @@ const briefQueue = 25 * time.Millisecond
 // maxHaste is how many times its part of a link a host sends at at most.
 const maxHaste = 100
 
-// brief reports whether so little goes to p's site in this operation that the queue of its link has room for all of it, and how fast this host sends its part, in bytes a second. Then nothing has to be held back, and nobody asks how much has
+// goesSteady reports whether what goes to p's site goes without a window, steadily at this host's part of what the link carries, and how fast that is, in bytes a second. Then nobody asks how much has
 // arrived: a packet that asks, one that greets, an answer to each slice and acknowledgements of them all are an eighth of what an alltoall of 2 KiB between four hosts
-// and two puts on their link. Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor
-// where the network holds each flow, a lane for each pair of hosts does not fill the link and one would be in it for longer than a queue (of 32 KiB between one host of each site, at an eighth of the link a
-// flow, 0.31 s and not 0.17), nor where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
-func (x *run) brief(p *peer) (rate float64, ok bool) {
+// and two puts on their link, and windows that wait for answers leave it idle now and then. So goes what is brief, which the queue of the link has room for; and what goes over a link that is packed, on which windows could hold back nothing. A level
+// corrects the rate under way (level.go). Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor
+// where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
+func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 	if !x.alone || p.loses || p.main != nil || !p.path.known() || x.eng.cfg.Lanes != nil {
 		return 0, false
 	}
 	own, share := x.shareTo(p)
-	if own == 0 || !(share > 0) || float64(own)/share > briefBytes {
+	if own == 0 || !(share > 0) {
 		return 0, false
 	}
-	if p.path.held() && float64(x.sharing(p))*float64(p.path.Rate) < float64(p.path.link()) && p.path.Rate.Time(own) > briefQueue {
+	all := float64(own) / share
+	if brief := all <= briefBytes && !x.oneHolds(p, own); !brief && !x.packs(p, all) {
 		return 0, false
 	}
 	rate = share * float64(p.path.link())
-	takes := float64(own) / rate // seconds of the link, for all of the site
+	takes := all / float64(p.path.link()) // seconds of the link
 	return rate * takes / max(takes-briefQueue.Seconds(), takes/maxHaste), true
+}
+
+// oneHolds reports whether the network holds each flow to p, a lane for each pair of hosts does not fill the link, and own bytes over one would be in it for longer than a queue: of 32 KiB between one
+// host of each site, at an eighth of the link a flow, 0.31 s and not 0.17.
+func (x *run) oneHolds(p *peer, own int64) bool {
+	return p.path.held() && float64(x.sharing(p))*float64(p.path.Rate) < float64(p.path.link()) && p.path.Rate.Time(own) > briefQueue
+}
+
+// steadyTime is what a link may need for what goes steadily over it: nobody answers there, and of longer operations answers are what tells that a link falls under way while others can still help.
+const steadyTime = paceLead + paceSpan + longWay
+
+// steadyFlow is how much of what the network lets one flow have a pair of hosts is to need at most: plans fill it, and readings differ by a few per cent.
+const steadyFlow = 1.1
+
+// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries: the least ones of all pairs of hosts hold more than it does in a round trip, or
+// the network holds each flow to more than what any pair has of the link. It needs x.mu.
+func (x *run) packs(p *peer, all float64) bool {
+	q := p.path
+	switch {
+	case q.AtLeast || q.Blind || q.Link > 0 || q.link().Time(int64(all)) > steadyTime:
+		return false
+	case !q.held():
+		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT
+	}
+	return float64(x.most(p))/all*float64(q.link()) <= steadyFlow*float64(q.Rate)
+}
+
+// most returns the bytes of the host at p's site that gets the most from this one. It needs x.mu.
+func (x *run) most(p *peer) (most int64) {
+	for name, to := range x.peers {
+		if len(to.sends) > 0 && x.site(name) == x.site(p.name) {
+			most = max(most, x.part.sentTo(func(dst string) bool { return dst == name }))
+		}
+	}
+	return most
 }
 
 // sharing guesses how many pairs of hosts of this exchange send from this host's site to p's
@@ -135,7 +171,8 @@ func (x *run) place() (before, of int) { return x.sites.before, max(x.sites.mate
 // times before the first byte.
 type runSites struct {
 	of            map[string]string
-	before, mates int // hosts of this host's site: those before it in the exchange, and all
+	to            map[string]bool // those that this host sends to
+	before, mates int             // hosts of this host's site: those before it in the exchange, and all
 }
 
 func sitesOf(hosts []string, self string, site func(host string) string) runSites {
@@ -151,6 +188,14 @@ func sitesOf(hosts []string, self string, site func(host string) string) runSite
 		}
 	}
 	return s
+}
+
+// sendsTo notes the sites that part has this host send to.
+func (s *runSites) sendsTo(part *Part) {
+	s.to = make(map[string]bool)
+	for i := range part.Sends {
+		s.to[s.of[part.Hosts[part.Sends[i].Dst]]] = true
+	}
 }
 
 // site names what host shares its links with, see [Config.Site].

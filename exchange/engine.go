@@ -210,6 +210,30 @@ func (e *Engine) othersLanded(x *run) bool {
 	return true
 }
 
+// others counts the runs beside x that have something to send, by the sites to which they send.
+func (e *Engine) others(x *run) map[string]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var n map[string]int
+	for _, o := range e.runs {
+		select {
+		case <-o.landed:
+			continue
+		default:
+		}
+		if o == x {
+			continue
+		}
+		if n == nil {
+			n = make(map[string]int)
+		}
+		for site := range o.sites.to {
+			n[site]++
+		}
+	}
+	return n
+}
+
 // retire remembers how x ended. Later streams of its exchange are told so.
 func (e *Engine) retire(x *run, o outcome) {
 	e.mu.Lock()

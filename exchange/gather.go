@@ -61,7 +61,7 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 		if b.room = s.Gathers(); x.mates() == len(x.part.Hosts) {
 			b.room = min(max(leastGather, x.part.Chunk)+frameRoom, b.room)
 		}
-	case !ok && p.brief:
+	case !ok && p.steady:
 		b.room, b.spills = int(twoPackets(Path{}.over(l.stream).Packet)), true
 	}
 	b.buf = *batchBuffers.Get().(*[]byte)

@@ -53,7 +53,7 @@ func (x *run) ask(p *peer, l *outLane) bool {
 	if l.meter == nil {
 		return l.win != nil
 	}
-	asked := l.win != nil || x.part.Chunk >= minAsked && !p.brief
+	asked := l.win != nil || x.part.Chunk >= minAsked && !p.steady
 	var stats func() quic.ConnectionStats
 	if s, ok := l.stream.(measured); ok {
 		stats = s.Stats

@@ -37,6 +37,8 @@ type outLane struct {
 	meter    *meter  // nil: nobody wants to know
 	doubled  bool    // what is written goes twice; its goroutine's
 
+	counted counted // used where there is no window, see [run.setLevels]; guarded by run.mu
+
 	// Guarded by run.mu, and used where there is a window: without one nobody answers.
 	taken     int64     // chunk bytes that this stream was given
 	sent, got int64     // of these: written, and answered

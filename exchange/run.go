@@ -55,6 +55,7 @@ type run struct {
 
 	// Re-planning, see relief.go.
 	ways     map[string]*route // by site
+	levels   map[string]*level // by site
 	helped   []*peer           // to whom this host delivers for others, where it does not for itself
 	waits    bool              // standBy keeps it from ending
 	standBys int               // so often
@@ -111,7 +112,8 @@ type peer struct {
 	open    int // sends not confirmed and tokens not seen
 	path    Path
 	loses   bool       // packets, on the way and not only in queues that this run fills: as path said at first
-	brief   bool       // so little goes to its site that it goes without a window, see [run.brief]
+	steady  bool       // what goes to its site goes without a window, see [run.goesSteady]
+	level   *level     // of that
 	opening float64    // bytes a second at which first windows to its site go, see [run.opens]
 	win     *tap       // its window, of all lanes; nil: none
 	pacer   *pacer     // of all that go to its site, or to it; nil: none

@@ -194,7 +194,7 @@ func (x *run) last(p *peer, l *outLane) bool {
 	if _, ok := l.stream.(ender); !ok || l.win != nil || l.by != "" || p.main != nil || p.lanes != 1 || p.spare || p.asker != nil || !p.allOut() {
 		return false
 	}
-	if !p.brief && x.site(p.name) != x.site(x.eng.cfg.Self) {
+	if !p.steady && x.site(p.name) != x.site(x.eng.cfg.Self) {
 		return false
 	}
 	return !slices.ContainsFunc(p.tokens, func(t *token) bool { return t.by == 0 })

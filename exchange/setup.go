@@ -27,6 +27,7 @@ func newRun(ctx context.Context, e *Engine, part *Part, data Data) (*run, error)
 		tokens:  make(map[milestone]*incoming),
 	}
 	x.sites = sitesOf(part.Hosts, e.cfg.Self, e.cfg.Site)
+	x.sites.sendsTo(part)
 	x.claims = sync.NewCond(&x.mu)
 	if x.data.Progress == nil {
 		x.data.Progress = new(Progress)

@@ -19,10 +19,8 @@ type mark struct {
 // answers have ended: then the frame is finished, if there is time, and nothing more.
 func (x *run) slice(p *peer, l *outLane, left, done int) int {
 	if l.win == nil {
-		if p.brief {
-			site := x.site(p.name)
-			x.eng.spacings.begin(site, x.start, p.spacing.after)
-			sleep(p.ctx, x.eng.spacings.slot(site, int64(left), p.opening, time.Hour, time.Now()))
+		if p.steady && l.by == "" {
+			sleep(p.ctx, x.steadily(p, int64(left)))
 		}
 		return left
 	}

@@ -62,6 +62,9 @@ type turn struct {
 // tapOf returns p's part of the window to its host, nil where path does not say enough. A way by another host has a window of its own.
 // It needs x.mu.
 func (x *run) tapOf(p *peer, path Path, by string) *tap {
+	if p.steady && by == "" {
+		return nil
+	}
 	w := newWindow(path, p.lanes, x.part.Chunk)
 	if w == nil {
 		return nil

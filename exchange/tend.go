@@ -8,13 +8,13 @@ const tendEvery = 25 * time.Millisecond
 
 // tended reports whether the run needs somebody who looks after its lanes from the start. It needs x.mu.
 func (x *run) tended() bool {
-	return len(x.meters) > 0 || x.windowed()
+	return len(x.meters) > 0 || len(x.levels) > 0 || x.windowed()
 }
 
 // windowed reports whether a lane has a window, or may get one. It needs x.mu.
 func (x *run) windowed() bool {
 	for _, p := range x.peers {
-		if p.open > 0 && (p.win != nil || p.path.known()) {
+		if p.open > 0 && (p.win != nil || p.path.known() && !p.steady) {
 			return true
 		}
 	}
@@ -59,6 +59,7 @@ func (x *run) tend(done <-chan struct{}) {
 		now := time.Now()
 		watch := now.Sub(watched) >= paceEvery
 		var paths map[string]Path
+		others := x.eng.others(x)
 		if watch {
 			paths = x.told()
 		}
@@ -74,6 +75,7 @@ func (x *run) tend(done <-chan struct{}) {
 		}
 		if last || now.Sub(looked) >= lookEvery-tendEvery/2 { // one tick may come later than the next one
 			looked = now
+			x.setLevels(now, others)
 			samples = x.trusted(x.observe(now, last, samples), now)
 		}
 		if next := x.pause(); next != every {

@@ -183,3 +183,33 @@ func overLink(t *testing.T, hosts []int, mbps float64, oneWay time.Duration, siz
 		PathMTU: true,
 	}
 }
+
+// TestSteadyBelief: what goes steadily over a link that carries less than is believed, or more, takes little longer for it than it must.
+func TestSteadyBelief(t *testing.T) {
+	const size, mbps = 48 << 10, 4
+	least := netmap.BytesPerSec(mbps * 1e6 / 8).Time(4 * 4 * size)
+	for _, tt := range []struct{ believed, most float64 }{
+		{1, 1.12}, {0.8, 1.35}, {1.25, 1.2}, {2, 1.3}, {4, 1.5},
+	} {
+		p, cfg := overLink(t, []int{4, 4}, mbps, 20*time.Millisecond, size, func(gridnet.Event) {})
+		path := cfg.Path
+		cfg.Path = func(from, to string) exchange.Path {
+			p := path(from, to)
+			p.Rate *= netmap.BytesPerSec(tt.believed)
+			return p
+		}
+		Run(t, cfg, func(c *Cluster) {
+			c.Run(p)
+			time.Sleep(time.Minute)
+			for range 3 {
+				got := c.Run(p)
+				ratio := got.Makespan.Seconds() / least.Seconds()
+				t.Logf("believed %.2f times as fast: %.3f times the least time, %d packets lost", tt.believed, ratio, got.Lost)
+				if ratio > tt.most {
+					t.Errorf("believed %.2f times as fast: %.3f times the least time, want at most %.2f", tt.believed, ratio, tt.most)
+				}
+				time.Sleep(10 * time.Second)
+			}
+		})
+	}
+}

@@ -9,9 +9,9 @@ import (
 	"github.com/gridagent/gridagent/exchange/plan"
 )
 
-// TestBrief: what a site's hosts send to another goes without windows where the queue has room for all of it, nothing is lost on the way and no other exchange
+// TestSteady: what a site's hosts send to another goes without windows where the queue has room for all of it, or windows could hold back nothing, it is known what the link carries and nobody could help if that fell; where nothing is lost on the way and no other exchange
 // runs; at such a rate that the last of it stands in the queue for briefQueue.
-func TestBrief(t *testing.T) {
+func TestSteady(t *testing.T) {
 	const mates, rate = 4, 1.25e5
 	clean := Path{RTT: 20 * time.Millisecond, Rate: rate, Capacity: rate}
 	lossy := clean
@@ -20,6 +20,11 @@ func TestBrief(t *testing.T) {
 	held.Rate = rate / 8
 	filled := clean
 	filled.Rate = rate / mates
+	far, seen := clean, clean
+	far.RTT = 400 * time.Millisecond // the least windows of four hosts take 0.32 s
+	seen.AtLeast = true
+	long := int64(rate * steadyTime.Seconds())
+	queued := func(all int64) float64 { return 1 / (1 - briefQueue.Seconds()*rate/float64(all)) }
 	slow := int64(rate / 8 * briefQueue.Seconds()) // what one flow carries there in briefQueue
 	for _, tt := range []struct {
 		name  string
@@ -28,15 +33,20 @@ func TestBrief(t *testing.T) {
 		alone bool
 		want  float64 // of a host's part of the link; 0: it is not brief
 	}{
-		{"half a second", briefBytes / 8, clean, true, 1 / (1 - briefQueue.Seconds()*rate/(briefBytes/2))},
+		{"half a second", briefBytes / 8, clean, true, queued(briefBytes / 2)},
 		{"less than the queue", 100, clean, true, maxHaste},
-		{"all that there is room for", briefBytes / mates, clean, true, 1 / (1 - briefQueue.Seconds()*rate/briefBytes)},
-		{"more", briefBytes/mates + 1, clean, true, 0},
+		{"all that there is room for", briefBytes / mates, far, true, queued(briefBytes)},
+		{"more, far away", briefBytes/mates + 1, far, true, 0},
+		{"more", briefBytes / 2, clean, true, queued(mates * briefBytes / 2)},
+		{"all that others could not help with", long / mates, clean, true, queued(long)},
+		{"longer", long/mates + 1, clean, true, 0},
+		{"more over what may carry more", briefBytes / 2, seen, true, 0},
 		{"nothing", 0, clean, true, 0},
 		{"losses", 100, lossy, true, 0},
 		{"what one flow carries in no time", slow, held, true, maxHaste},
 		{"what is held", slow + 1, held, true, 0},
-		{"what is held, where a flow for each fills the link", briefBytes / 8, filled, true, 1 / (1 - briefQueue.Seconds()*rate/(briefBytes/2))},
+		{"what is held, where a flow for each fills the link", briefBytes / 8, filled, true, queued(briefBytes / 2)},
+		{"more of it", briefBytes / 2, filled, true, queued(mates * briefBytes / 2)},
 		{"beside others", 100, clean, false, 0},
 		{"over an unknown way", 100, Path{}, true, 0},
 	} {
@@ -59,22 +69,22 @@ func TestBrief(t *testing.T) {
 		to := &peer{name: p.Hosts[mates], sends: []*send{{}}}
 		x.peers = map[string]*peer{to.name: to}
 		x.lanesTo(to)
-		if to.brief != (tt.want > 0) || to.path.known() != (tt.path.known() && !to.brief) {
-			t.Errorf("%s: brief %v, path %+v", tt.name, to.brief, to.path)
+		if to.steady != (tt.want > 0) || to.steady && x.tapOf(to, to.path, "") != nil {
+			t.Errorf("%s: steady %v, path %+v", tt.name, to.steady, to.path)
 			continue
 		}
-		if got := to.opening / (rate / mates); to.brief && math.Abs(got/tt.want-1) > 0.001 {
+		if got := to.opening / (rate / mates); to.steady && math.Abs(got/tt.want-1) > 0.001 {
 			t.Errorf("%s: at %.3f times its part of the link, want %.3f", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestBriefSpills: what goes without a window goes in whole packets: a chunk goes on in the next ones, and no checksum has one of its own.
-func TestBriefSpills(t *testing.T) {
+// TestSteadySpills: what goes without a window goes in whole packets: a chunk goes on in the next ones, and no checksum has one of its own.
+func TestSteadySpills(t *testing.T) {
 	s := &sizesStream{}
 	x := &run{part: &Part{Hosts: hostNames(2), Chunk: 4096}, eng: &Engine{cfg: Config{Self: "host0", Site: func(h string) string { return h }}}}
 	x.sites = sitesOf(x.part.Hosts, "host0", x.eng.cfg.Site)
-	p := &peer{brief: true, opening: math.Inf(1), ctx: t.Context()}
+	p := &peer{steady: true, opening: math.Inf(1), ctx: t.Context()}
 	b := x.batchOf(p, &outLane{stream: s})
 	if b.room != leastSlice || !b.spills {
 		t.Fatalf("%d bytes are gathered, spills %v", b.room, b.spills)
