@@ -20,7 +20,7 @@ const (
 	levelQueue = 3 * briefQueue
 	levelBytes = 8 * 1500
 	// levelUp is what a level grows by again where no more than half of that stands in a queue.
-	levelUp = 1.05
+	levelUp, levelMost = 1.05, 1.5
 	// levelLost is the share of lost packets that is left alone: of what is a little too much QUIC repairs what is lost, and the link is full. levelLeast is the part that one look leaves, levelEnd what
 	// all do: below that QUIC's congestion control has the say.
 	levelLost            = 0.2
@@ -64,8 +64,10 @@ func (l *level) look(now time.Time) {
 	switch {
 	case over && (l.over || lost > levelSurely):
 		l.at = max(l.at*max(1-lost, levelLeast), levelEnd)
-	case l.queue < l.room/2:
-		l.at = min(l.at*levelUp, 1)
+	case l.at > 1 && l.queue > l.room:
+		l.at = max(l.at/levelUp, 1)
+	case l.at < 1 && l.queue < l.room/2, l.queue < l.room/4:
+		l.at = min(l.at*levelUp, levelMost)
 	}
 	l.over = over
 	l.since, l.sent, l.lost = now, 0, 0
