@@ -107,12 +107,12 @@ const steadyTime = paceLead + paceSpan + longWay
 // steadyFlow is how much of what the network lets one flow have a pair of hosts is to need at most: plans fill it, and readings differ by a few per cent.
 const steadyFlow = 1.1
 
-// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries: the least ones of all pairs of hosts hold more than it does in a round trip, or
+// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries and that it loses nothing: the least ones of all pairs of hosts hold more than it does in a round trip, or
 // the network holds each flow to more than what any pair has of the link. It needs x.mu.
 func (x *run) packs(p *peer, all float64) bool {
 	q := p.path
 	switch {
-	case q.AtLeast || q.Blind || q.Link > 0 || q.link().Time(int64(all)) > steadyTime:
+	case q.AtLeast || q.Blind || q.Link > 0 || q.Lossy() || q.link().Time(int64(all)) > steadyTime:
 		return false
 	case !q.held():
 		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT

@@ -16,7 +16,7 @@ func looks(l *level, n int, sent, lost uint64, queue time.Duration) {
 	}
 }
 
-// TestLevel: what goes steadily goes slower where much more is lost than repairs make up for, by as much as the link takes less, and faster again when the queue is gone.
+// TestLevel: what goes steadily goes slower where much more is lost than repairs make up for, by as much as the link takes less, and faster, also than is believed, where nearly nothing stands in the queue.
 func TestLevel(t *testing.T) {
 	const room = 100 * time.Millisecond
 	for _, tt := range []struct {
@@ -28,6 +28,7 @@ func TestLevel(t *testing.T) {
 		want   float64
 	}{
 		{"nothing lost", 4, 0, room / 4, 0, 1},
+		{"no queue", 2, 0, room / 5, 0, levelUp * levelUp},
 		{"a long queue", 4, 0, 4 * room, 0, 1},
 		{"what repairs make up for", 4, 19, 2 * room, 0, 1},
 		{"a burst", 1, 40, 2 * room, 0, 1},
@@ -44,12 +45,19 @@ func TestLevel(t *testing.T) {
 			t.Errorf("%s: level %.3f, want %.3f", tt.name, l.at, tt.want)
 		}
 		looks(l, 100, 100, 0, 0)
-		if tt.others == 0 && l.at != 1 {
-			t.Errorf("%s: level %.3f when the queue is gone, want 1", tt.name, l.at)
+		if tt.others == 0 && l.at != levelMost {
+			t.Errorf("%s: level %.3f when the queue is gone, want %.1f", tt.name, l.at, levelMost)
 		}
 		if got, want := l.rate(300), 300*l.at/float64(1+tt.others); got != want {
 			t.Errorf("%s: rate %.1f, want %.1f", tt.name, got, want)
 		}
+	}
+	fast := &level{at: levelMost, room: room, since: time.Unix(1000, 0)}
+	if looks(fast, 1, 100, 0, 2*room); math.Abs(fast.at-levelMost/levelUp) > 1e-9 {
+		t.Errorf("level %.3f where what goes faster than is believed stands in a queue, want %.3f", fast.at, levelMost/levelUp)
+	}
+	if looks(fast, 20, 100, 0, 2*room); fast.at != 1 {
+		t.Errorf("level %.3f after a while, want 1", fast.at)
 	}
 	few := &level{at: 1, room: room, since: time.Unix(1000, 0)}
 	looks(few, 1, levelPackets-1, levelPackets-1, 2*room)

@@ -23,6 +23,8 @@ func TestSteady(t *testing.T) {
 	far, seen := clean, clean
 	far.RTT = 400 * time.Millisecond // the least windows of four hosts take 0.32 s
 	seen.AtLeast = true
+	some := clean
+	some.Loss = lateLoss / 2
 	long := int64(rate * steadyTime.Seconds())
 	queued := func(all int64) float64 { return 1 / (1 - briefQueue.Seconds()*rate/float64(all)) }
 	slow := int64(rate / 8 * briefQueue.Seconds()) // what one flow carries there in briefQueue
@@ -41,6 +43,8 @@ func TestSteady(t *testing.T) {
 		{"all that others could not help with", long / mates, clean, true, queued(long)},
 		{"longer", long/mates + 1, clean, true, 0},
 		{"more over what may carry more", briefBytes / 2, seen, true, 0},
+		{"more over a way that loses a little", briefBytes / 2, some, true, 0},
+		{"as little as there is room for", briefBytes / mates, some, true, queued(briefBytes)},
 		{"nothing", 0, clean, true, 0},
 		{"losses", 100, lossy, true, 0},
 		{"what one flow carries in no time", slow, held, true, maxHaste},

