@@ -210,7 +210,7 @@ func (e *Engine) othersLanded(x *run) bool {
 	return true
 }
 
-// others counts the runs beside x that have something to send, by the sites to which they send.
+// others counts the runs beside x that may have something to send, by the sites to which they send.
 func (e *Engine) others(x *run) map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -48,7 +48,7 @@ type nudged interface {
 // answers to chunks of 4 KiB cost them some per cent of their CPU time (BenchmarkLoopback).
 const minAsked = 16 << 10
 
-// ask tells l's meter of its stream, and says whether the peer is to answer each chunk. What is brief tells nothing of the rate of its lane, to p.
+// ask tells l's meter of its stream, and says whether the peer is to answer each chunk. What goes steadily to p tells nothing of the rate of its lane.
 func (x *run) ask(p *peer, l *outLane) bool {
 	if l.meter == nil {
 		return l.win != nil

@@ -59,7 +59,11 @@ func (x *run) tend(done <-chan struct{}) {
 		now := time.Now()
 		watch := now.Sub(watched) >= paceEvery
 		var paths map[string]Path
-		others := x.eng.others(x)
+		look := last || now.Sub(looked) >= lookEvery-tendEvery/2 // one tick may come later than the next one
+		var others map[string]int
+		if look {
+			others = x.eng.others(x)
+		}
 		if watch {
 			paths = x.told()
 		}
@@ -73,7 +77,7 @@ func (x *run) tend(done <-chan struct{}) {
 			watched = now
 			x.watch(now, paths)
 		}
-		if last || now.Sub(looked) >= lookEvery-tendEvery/2 { // one tick may come later than the next one
+		if look {
 			looked = now
 			x.setLevels(now, others)
 			samples = x.trusted(x.observe(now, last, samples), now)
