@@ -92,7 +92,11 @@ func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 	}
 	rate = share * float64(p.path.link())
 	takes := all / float64(p.path.link()) // seconds of the link
-	return rate * takes / max(takes-briefQueue.Seconds(), takes/maxHaste), true
+	queue := briefQueue
+	if all > briefBytes {
+		queue = min(queue, p.path.link().Time(briefBytes/2))
+	}
+	return rate * takes / max(takes-queue.Seconds(), takes/maxHaste), true
 }
 
 // oneHolds reports whether the network holds each flow to p, a lane for each pair of hosts does not fill the link, and own bytes over one would be in it for longer than a queue: of 32 KiB between one
@@ -105,14 +109,17 @@ func (x *run) oneHolds(p *peer, own int64) bool {
 const steadyTime = paceLead + paceSpan + longWay
 
 // steadyFlow is how much of what the network lets one flow have a pair of hosts is to need at most: plans fill it, and readings differ by a few per cent.
-const steadyFlow = 1.1
+const steadyFlow = 1.03
+
+// crowdedFor is for how long exchanges that ran beside each other are taken to do so again: who begins first is alone for a moment only.
+const crowdedFor = 10 * time.Second
 
 // packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries and that it loses nothing: the least ones of all pairs of hosts hold more than it does in a round trip, or
 // the network holds each flow to more than what any pair has of the link. It needs x.mu.
 func (x *run) packs(p *peer, all float64) bool {
 	q := p.path
 	switch {
-	case q.AtLeast || q.Blind || q.Link > 0 || q.Lossy() || q.link().Time(int64(all)) > steadyTime:
+	case x.crowded || q.AtLeast || q.Blind || q.Link > 0 || q.Lossy() || q.link().Time(int64(all)) > steadyTime:
 		return false
 	case !q.held():
 		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT

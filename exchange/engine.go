@@ -77,6 +77,7 @@ type Engine struct {
 	runs     map[ID]*run
 	expected map[ID]*expectation
 	waiting  int               // streams, over all expectations
+	crowded  time.Time         // when runs were beside each other last
 	pipes    int               // streams that are carried for others
 	broken   map[string]breach // hosts that could not be reached, and when that was found
 	transit  int64             // bytes reserved by runs
@@ -188,7 +189,10 @@ func (e *Engine) begin(x *run) error {
 	}
 	e.transit += need
 	e.runs[id] = x
-	x.alone = e.othersLanded(x)
+	if x.alone = e.othersLanded(x); !x.alone {
+		e.crowded = x.start
+	}
+	x.crowded = !e.crowded.IsZero() && x.start.Sub(e.crowded) < crowdedFor
 	if w := e.expected[id]; w != nil {
 		close(w.started)
 		delete(e.expected, id)

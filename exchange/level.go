@@ -33,6 +33,7 @@ const (
 type level struct {
 	at         float64
 	room       time.Duration // queue that is left alone
+	most       float64       // it rises to that
 	since      time.Time     // of the last look
 	sent, lost uint64        // packets since then
 	queue      time.Duration // the least that round trips were longer by than without one, at the last tick
@@ -68,7 +69,7 @@ func (l *level) look(now time.Time) {
 	case l.at > 1 && l.queue > l.room:
 		l.at = max(l.at/levelUp, 1)
 	case l.at < 1 && l.queue < l.room/2, l.queue < l.room/4:
-		l.at = min(l.at*levelUp, levelMost)
+		l.at = min(l.at*levelUp, l.most)
 	}
 	l.over = over
 	l.since, l.sent, l.lost = now, 0, 0
@@ -108,7 +109,10 @@ func (x *run) levelTo(p *peer) *level {
 	site := x.site(p.name)
 	l := x.levels[site]
 	if l == nil {
-		l = &level{at: 1, room: max(levelQueue, p.path.link().Time(levelBytes)), since: time.Now()}
+		l = &level{at: 1, most: levelMost, room: max(levelQueue, p.path.link().Time(levelBytes)), since: time.Now()}
+		if p.path.held() { // what is more stands before what holds each flow, or is lost there
+			l.most = 1
+		}
 		if x.levels == nil {
 			x.levels = make(map[string]*level)
 		}

@@ -39,7 +39,7 @@ func TestLevel(t *testing.T) {
 		{"to nearly nothing", 20, 99, 2 * room, 0, levelEnd},
 		{"others send as well", 4, 60, 2 * room, 1, 1},
 	} {
-		l := &level{at: 1, room: room, since: time.Unix(1000, 0), others: tt.others}
+		l := &level{at: 1, most: levelMost, room: room, since: time.Unix(1000, 0), others: tt.others}
 		looks(l, tt.n, 100, tt.lost, tt.queue)
 		if math.Abs(l.at-tt.want) > 1e-9 {
 			t.Errorf("%s: level %.3f, want %.3f", tt.name, l.at, tt.want)
@@ -52,7 +52,7 @@ func TestLevel(t *testing.T) {
 			t.Errorf("%s: rate %.1f, want %.1f", tt.name, got, want)
 		}
 	}
-	fast := &level{at: levelMost, room: room, since: time.Unix(1000, 0)}
+	fast := &level{at: levelMost, most: levelMost, room: room, since: time.Unix(1000, 0)}
 	if looks(fast, 1, 100, 0, 2*room); math.Abs(fast.at-levelMost/levelUp) > 1e-9 {
 		t.Errorf("level %.3f where what goes faster than is believed stands in a queue, want %.3f", fast.at, levelMost/levelUp)
 	}

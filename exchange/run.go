@@ -48,10 +48,11 @@ type run struct {
 	meters  []*meter                // of the lanes, if somebody wants samples
 	wakes   []*sync.Cond            // lanes of other runs, that have room now
 
-	alone bool // no other exchange had anything to send here when it began, see [Engine.othersLanded]; set before anything of it runs
-	port  port // see leave.go
-	sites runSites
-	doubt doubt // whether the others have begun, see sure.go
+	crowded bool // there were others beside each other of late; likewise
+	alone   bool // no other exchange had anything to send here when it began, see [Engine.othersLanded]; set before anything of it runs
+	port    port // see leave.go
+	sites   runSites
+	doubt   doubt // whether the others have begun, see sure.go
 
 	// Re-planning, see relief.go.
 	ways     map[string]*route // by site

@@ -26,6 +26,7 @@ func TestSteady(t *testing.T) {
 	some := clean
 	some.Loss = lateLoss / 2
 	long := int64(rate * steadyTime.Seconds())
+	fast := Path{RTT: time.Millisecond, Rate: 100 * rate, Capacity: 100 * rate} // a queue as long as it may be in time has no room there
 	queued := func(all int64) float64 { return 1 / (1 - briefQueue.Seconds()*rate/float64(all)) }
 	slow := int64(rate / 8 * briefQueue.Seconds()) // what one flow carries there in briefQueue
 	for _, tt := range []struct {
@@ -41,6 +42,7 @@ func TestSteady(t *testing.T) {
 		{"more, far away", briefBytes/mates + 1, far, true, 0},
 		{"more", briefBytes / 2, clean, true, queued(mates * briefBytes / 2)},
 		{"all that others could not help with", long / mates, clean, true, queued(long)},
+		{"more over a fast link", briefBytes, fast, true, 100 / (1 - 1./(2*mates))},
 		{"longer", long/mates + 1, clean, true, 0},
 		{"more over what may carry more", briefBytes / 2, seen, true, 0},
 		{"more over a way that loses a little", briefBytes / 2, some, true, 0},
