@@ -20,7 +20,7 @@ const (
 	// levelQueue and levelBytes are the queue that is left alone: the longer of a time and of what so many bytes take on the link.
 	levelQueue = 3 * briefQueue
 	levelBytes = 8 * 1500
-	// levelUp is what a level grows by where a quarter of that, or where it is below 1 half, does not stand in a queue, levelMost up to where: what is known of a link is mostly a few per cent too little, and late.
+	// levelUp is what a level grows by where less than a quarter of that stands in a queue, or less than half while it is below 1, and levelMost what it grows to: what is known of a link may be too little.
 	levelUp, levelMost = 1.05, 1.5
 	// levelLost is the share of lost packets that is left alone, and levelSurely the one that is no burst, of which one look is enough. levelLeast is the part that one look leaves, levelEnd what
 	// all do: below that QUIC's congestion control has the say.
