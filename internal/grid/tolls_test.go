@@ -19,7 +19,7 @@ func TestExchangesTellOfLosses(t *testing.T) {
 		loss       float64
 		exchanges  int
 		bytes      int
-	}{{"lossy", "20Mbps", 0.02, 80, 64 << 10}, {"full", "2Mbps", 0, 10, 128 << 10}} {
+	}{{"lossy", "20Mbps", 0.02, 40, 64 << 10}, {"full", "2Mbps", 0, 10, 128 << 10}} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := gridtest.Sites(t, tt.rate, "50ms", 3, 3)
 			for i := range g.WAN {
@@ -55,8 +55,8 @@ func TestExchangesTellOfLosses(t *testing.T) {
 				// Lanes count acknowledgements among what they sent, which are never told as lost. The
 				// rest is chance: three standard deviations of a count, over both directions.
 				want := tt.loss * allOf
-				if tt.loss > 0 && allOf < 3000 {
-					c.T.Errorf("the map tells of %.0f packets: no more than probes have seen", allOf) // 1,200 to 1,550 without exchanges, 4,300 to 12,100 with them; after 40 of them 2,800 now and then
+				if tt.loss > 0 && allOf < 1800 {
+					c.T.Errorf("the map tells of %.0f packets: no more than probes have seen", allOf) // 1,200 to 1,550 without exchanges, mostly 4,000 to 15,800 with them, 2,000 now and then and twice in 24 runs 1,000
 				}
 				chance := 3 * math.Sqrt(want)
 				if least, most := 0.8*want-chance, 1.2*want+chance; allGone < least || allGone > most {
