@@ -203,12 +203,8 @@ func (e *Engine) begin(x *run) error {
 // othersLanded reports whether all runs but x have handed on what they had for others: they may still have to hear that it arrived, as the last operation of a group has when the next one begins. It needs e.mu.
 func (e *Engine) othersLanded(x *run) bool {
 	for _, o := range e.runs {
-		select {
-		case <-o.landed:
-		default:
-			if o != x {
-				return false
-			}
+		if o != x && !o.hasLanded() {
+			return false
 		}
 	}
 	return true
@@ -220,12 +216,7 @@ func (e *Engine) others(x *run) map[string]int {
 	defer e.mu.Unlock()
 	var n map[string]int
 	for _, o := range e.runs {
-		select {
-		case <-o.landed:
-			continue
-		default:
-		}
-		if o == x {
+		if o == x || o.hasLanded() {
 			continue
 		}
 		if n == nil {

@@ -318,6 +318,16 @@ func (x *run) land() {
 	x.landIfSure()
 }
 
+// hasLanded reports whether this host has its result and has handed on what it had for others.
+func (x *run) hasLanded() bool {
+	select {
+	case <-x.landed:
+		return true
+	default:
+		return false
+	}
+}
+
 // landIfSure needs x.mu.
 func (x *run) landIfSure() {
 	if x.toLand == 0 && !x.doubt.unsure {
