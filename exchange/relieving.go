@@ -136,11 +136,11 @@ func (x *run) takes(sb *sendBlock, first, n int) {
 }
 
 // reopen returns a peer to whom something can be sent: that of the plan, or one beside it. It is nil where the way
-// is not known: there nobody answers chunks. It needs x.mu.
+// is not known, or what goes there by the plan goes steadily: there nobody answers chunks. It needs x.mu.
 func (x *run) reopen(host int) *peer {
 	name := x.part.Hosts[host]
 	if p := x.peers[name]; p != nil && p.open > 0 && p.lanes > 0 && p.ctx.Err() == nil {
-		if !p.path.known() {
+		if !p.path.known() || p.steady {
 			return nil
 		}
 		return p
@@ -154,6 +154,7 @@ func (x *run) reopen(host int) *peer {
 		return nil
 	}
 	p := x.newPeer(host)
+	p.helps = true
 	x.helped = append(x.helped, p)
 	p.open++ // or there would be nothing to staff for
 	x.staff(p, x.lanesTo(p))

@@ -138,6 +138,7 @@ type peer struct {
 	asker   *outLane
 
 	// Where the straight way is broken or has fallen, see detour.go.
+	helps   bool      // this one is beside the plan, and gets what others were to deliver
 	main    *peer     // the plan's, if this one is beside it, see aside.go
 	budget  int64     // bytes that may still go this way instead of main's
 	vias    []string  // all lanes go by way of one of these, whatever the straight way; nil: of the plan

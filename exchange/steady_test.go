@@ -10,7 +10,7 @@ import (
 )
 
 // TestSteady: what a site's hosts send to another goes without windows where the queue has room for all of it, or windows could hold back nothing, it is known what the link carries and nobody could help if that fell; where nothing is lost on the way and no other exchange
-// runs; at such a rate that the last of it stands in the queue for briefQueue.
+// runs; and not what others were to deliver, of which answers tell that it has come; at such a rate that the last of it stands in the queue for briefQueue.
 func TestSteady(t *testing.T) {
 	const mates, rate = 4, 1.25e5
 	clean := Path{RTT: 20 * time.Millisecond, Rate: rate, Capacity: rate}
@@ -78,6 +78,13 @@ func TestSteady(t *testing.T) {
 		if to.steady != (tt.want > 0) || to.steady && x.tapOf(to, to.path, "") != nil {
 			t.Errorf("%s: steady %v, path %+v", tt.name, to.steady, to.path)
 			continue
+		}
+		if to.open, to.lanes, to.ctx = 1, 1, t.Context(); to.steady && x.reopen(mates) != nil {
+			t.Errorf("%s: what others were to deliver goes there, where nobody says what has come", tt.name)
+		}
+		to.helps = true
+		if _, steady := x.goesSteady(to); steady {
+			t.Errorf("%s: what others were to deliver goes steadily", tt.name)
 		}
 		if got := to.opening / (rate / mates); to.steady && math.Abs(got/tt.want-1) > 0.001 {
 			t.Errorf("%s: at %.3f times its part of the link, want %.3f", tt.name, got, tt.want)

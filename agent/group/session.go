@@ -245,7 +245,8 @@ func (s *session) take(c *streamConn, m *message) bool {
 		s.unheard = time.Now()
 		s.beat() // if this host was only slow, the other end hears it by that
 	case time.Since(s.unheard) >= deafPause:
-		if s.move(s.unheard, time.Now().Add(beatPatience), always) {
+		// The other end said so when it had heard nothing for quietTime. That it is heard itself says nothing of the way there.
+		if s.move(s.unheard.Add(-quietTime), time.Now().Add(beatPatience), always) {
 			s.unheard = time.Time{}
 		}
 	}

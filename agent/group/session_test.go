@@ -221,6 +221,30 @@ func TestNobodyMovesWithoutWay(t *testing.T) {
 	})
 }
 
+// TestUnheardForLong: who is told that nothing is heard of him looks for another way as one that nothing has come over for as long as the other end waits before it says so, though he hears it all the time: the straight way leads there no more.
+func TestUnheardForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(ID{}, newStreamConn(new(drip)))
+		defer s.end()
+		s.able = true
+		asked := 0
+		s.again = func(_ context.Context, since time.Time, wanted func() bool) (Stream, error) {
+			asked++
+			if silent := time.Since(since); silent < quietTime || !wanted() {
+				t.Errorf("nothing was heard for %v, wanted %v; want %v at least", silent, wanted(), quietTime)
+			}
+			return nil, errors.New("no way")
+		}
+		for _, deaf := range []bool{true, true, false, true, true} {
+			s.take(s.current(), &message{Kind: kindBeat, Got: 1, Deaf: deaf})
+			time.Sleep(deafPause)
+		}
+		if asked != 2 {
+			t.Errorf("%d ways were looked for, want 2", asked)
+		}
+	})
+}
+
 // TestBusyIsNotBroken: a host says nothing for some seconds, but before it has answered by another way it is heard again. Then that way is not
 // wanted; it is when silence goes on.
 func TestBusyIsNotBroken(t *testing.T) {
