@@ -207,7 +207,8 @@ func TestReliefDelivers(t *testing.T) {
 			if given > 0 {
 				helped++
 			}
-			if stats[0].Given != given || stats[1].Helping < given {
+			byItself := stats[0].Replanned > 0 // host 0 has found its way slow, one world in a thousand, and given away more
+			if stats[0].Given < given || stats[0].Given > given && !byItself || stats[1].Helping < given {
 				t.Errorf("seed %d: %d bytes were given, host 0 says %d, host 1 helped with %d", seed, given, stats[0].Given, stats[1].Helping)
 			}
 			if all := stats[2].Peers["host0"].Received + stats[2].Peers["host1"].Received; all != b.p.Sizes[0]+b.p.Sizes[1] {
