@@ -184,12 +184,12 @@ func overLink(t *testing.T, hosts []int, mbps float64, oneWay time.Duration, siz
 	}
 }
 
-// TestSteadyBelief: what goes steadily over a link that carries less than is believed, or more, takes little longer for it than it must.
+// TestSteadyBelief: what goes steadily over a link that carries less than is believed, or more, takes little longer for it than it must, mostly.
 func TestSteadyBelief(t *testing.T) {
 	const size, mbps = 48 << 10, 4
 	least := netmap.BytesPerSec(mbps * 1e6 / 8).Time(4 * 4 * size)
 	for _, tt := range []struct{ believed, most float64 }{
-		{1, 1.3}, {0.8, 1.23}, {1.25, 1.6}, {2, 1.8}, {4, 2}, // 1.08 to 1.14, 1.13 to 1.14, 1.10 to 1.32, 1.11 to 1.33 and 1.16 to 1.35 mostly
+		{1, 1.2}, {0.8, 1.17}, {1.25, 1.55}, {2, 1.3}, {4, 1.35}, // in 40 runs 1.14, 1.13, 1.44, 1.21 and 1.26 at most; single operations took up to 1.28, 1.16, 1.71, 1.89 and 1.70
 	} {
 		p, cfg := overLink(t, []int{4, 4}, mbps, 20*time.Millisecond, size, func(gridnet.Event) {})
 		path := cfg.Path
@@ -201,14 +201,16 @@ func TestSteadyBelief(t *testing.T) {
 		Run(t, cfg, func(c *Cluster) {
 			c.Run(p)
 			time.Sleep(time.Minute)
+			var ratios []float64
 			for range 3 {
 				got := c.Run(p)
-				ratio := got.Makespan.Seconds() / least.Seconds()
-				t.Logf("believed %.2f times as fast: %.3f times the least time, %d packets lost", tt.believed, ratio, got.Lost)
-				if ratio > tt.most {
-					t.Errorf("believed %.2f times as fast: %.3f times the least time, want at most %.2f", tt.believed, ratio, tt.most)
-				}
+				ratios = append(ratios, got.Makespan.Seconds()/least.Seconds())
+				t.Logf("believed %.2f times as fast: %.3f times the least time, %d packets lost", tt.believed, ratios[len(ratios)-1], got.Lost)
 				time.Sleep(10 * time.Second)
+			}
+			slices.Sort(ratios)
+			if middle := ratios[1]; middle > tt.most {
+				t.Errorf("believed %.2f times as fast: %.3f times the least time in the middle of three, want at most %.2f", tt.believed, middle, tt.most)
 			}
 		})
 	}
