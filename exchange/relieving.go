@@ -154,7 +154,6 @@ func (x *run) reopen(host int) *peer {
 		return nil
 	}
 	p := x.newPeer(host)
-	p.helps = true
 	x.helped = append(x.helped, p)
 	p.open++ // or there would be nothing to staff for
 	x.staff(p, x.lanesTo(p))

@@ -48,8 +48,8 @@ type run struct {
 	meters  []*meter                // of the lanes, if somebody wants samples
 	wakes   []*sync.Cond            // lanes of other runs, that have room now
 
-	crowded bool // there were others beside each other of late; likewise
 	alone   bool // no other exchange had anything to send here when it began, see [Engine.othersLanded]; set before anything of it runs
+	crowded bool // there were others beside each other of late; likewise
 	port    port // see leave.go
 	sites   runSites
 	doubt   doubt // whether the others have begun, see sure.go
@@ -138,7 +138,6 @@ type peer struct {
 	asker   *outLane
 
 	// Where the straight way is broken or has fallen, see detour.go.
-	helps   bool      // this one is beside the plan, and gets what others were to deliver
 	main    *peer     // the plan's, if this one is beside it, see aside.go
 	budget  int64     // bytes that may still go this way instead of main's
 	vias    []string  // all lanes go by way of one of these, whatever the straight way; nil: of the plan

@@ -18,10 +18,10 @@ const maxHaste = 100
 // goesSteady reports whether what goes to p's site goes without a window, steadily at this host's part of what the link carries, and how fast that is, in bytes a second. Then nobody asks how much has
 // arrived: a packet that asks, one that greets, an answer to each slice and acknowledgements of them all are an eighth of what an alltoall of 2 KiB between four hosts
 // and two puts on their link, and windows that wait for answers leave it idle now and then. So goes what is brief, which the queue of the link has room for; and what goes over a link that is packed, on which windows could hold back nothing. A level
-// corrects the rate under way (level.go). Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor to whom others were to deliver it, as answers are what tells that it has come, nor
+// corrects the rate under way (level.go). Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor to peers beside the plan's, who get what others were to deliver, as answers are what tells that it has come, nor
 // where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
 func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
-	if !x.alone || p.loses || p.main != nil || p.helps || !p.path.known() || x.eng.cfg.Lanes != nil {
+	if !x.alone || p.loses || x.peers[p.name] != p || !p.path.known() || x.eng.cfg.Lanes != nil {
 		return 0, false
 	}
 	own, share := x.shareTo(p)

@@ -186,7 +186,7 @@ func overLink(t *testing.T, hosts []int, mbps float64, oneWay time.Duration, siz
 
 // TestSteadyBelief: what goes steadily over a link that carries less than is believed, or more, takes little longer for it than it must, mostly.
 func TestSteadyBelief(t *testing.T) {
-	const size, mbps = 48 << 10, 4
+	const size, mbps, mostOnce = 48 << 10, 4, 2.2
 	least := netmap.BytesPerSec(mbps * 1e6 / 8).Time(4 * 4 * size)
 	for _, tt := range []struct{ believed, most float64 }{
 		{1, 1.3}, {0.8, 1.2}, {1.25, 1.6}, {2, 1.6}, {4, 1.6}, // in 60 runs 1.21, 1.13, 1.44, 1.36 and 1.26 at most; single operations took up to 1.28, 1.18, 1.71, 1.89 and 1.70
@@ -209,8 +209,8 @@ func TestSteadyBelief(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}
 			slices.Sort(ratios)
-			if middle := ratios[1]; middle > tt.most {
-				t.Errorf("believed %.2f times as fast: %.3f times the least time in the middle of three, want at most %.2f", tt.believed, middle, tt.most)
+			if middle, worst := ratios[1], ratios[2]; middle > tt.most || worst > mostOnce {
+				t.Errorf("believed %.2f times as fast: %.3f times the least time in the middle of three and %.3f at worst, want at most %.2f and %.2f", tt.believed, middle, worst, tt.most, mostOnce)
 			}
 		})
 	}
