@@ -22,7 +22,7 @@ const (
 // ChunkOf returns the bytes of a chunk for the plan p over the hosts of snap.
 //
 // It is what [exchange.ChunkOf] says but for an alltoall in which nothing holds a
-// host back. There every host of a site sends to every host of another at once, and each of
+// host back, and what is below. There every host of a site sends to every host of another at once, and each of
 // those flows has at least a chunk under way: together more than the link and its queue
 // can hold. Then the flows share what the path holds, its rate times its round trip. On the
 // grid of Gupta & Vadhiyar (64 flows over 1.25 Mbit/s, 64 KiB blocks) that is 1 KiB instead
@@ -38,6 +38,9 @@ const (
 // and 1.18 in chunks of 8,192, which are seven packets and two answers; 256 KiB 1.10 and 1.13; 1 MiB 1.08 in chunks of
 // 11,120 and 1.09 in 27,800 (engines alone).
 //
+// Blocks of other allgathers are relayed as well, over ways that may be far slower than those inside a site: so it is their rates by which it is
+// reckoned what a chunk's wait costs ([exchange.ChunkOver]). Blocks of 16 KiB that came over a flow of 1.9 Mbit/s, and had 15 ms before them, waited until they were there in whole, 75 ms.
+//
 // Of other plans none takes a flow longer than half a round trip, from farChunk on: what is late for longer than a round trip is written again on another lane. Chunks of 64 KiB, of an alltoall whose
 // largest blocks had 1 MiB, were always late on lanes that losses held to 1.2 Mbit/s, and all of them crossed the links twice.
 func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
@@ -47,6 +50,9 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	if p.Algorithm == packed.Name && slices.ContainsFunc(p.Transfers, far) {
 		chunk = max(chunk, exchange.DefaultChunk(block)) // the rings of its sites are quick beside the links
 		return max(chunk/4/relayedChunk, 1) * relayedChunk
+	}
+	if p.Collective == plan.Allgather && slices.ContainsFunc(p.Transfers, far) {
+		chunk = exchange.ChunkOver(p, slow(p, snap))
 	}
 	chunk = min(chunk, soonThere(p, snap))
 	if p.Algorithm == wan.Name {
@@ -82,6 +88,30 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 		}
 	}
 	return chunk
+}
+
+// slow returns how long a byte takes from one host to another, in seconds, where the pairs that p sends over share what their sites get together.
+func slow(p *plan.Plan, snap *netmap.Snapshot) func(src, dst int) float64 {
+	hosts := snap.Hosts()
+	between := func(src, dst int) [2]string { return [2]string{hosts[src].Site, hosts[dst].Site} }
+	pairs, seen := make(map[[2]string]int), make(map[[2]int]bool)
+	for i := range p.Transfers {
+		if t := &p.Transfers[i]; !seen[[2]int{t.Src, t.Dst}] {
+			seen[[2]int{t.Src, t.Dst}] = true
+			pairs[between(t.Src, t.Dst)]++
+		}
+	}
+	return func(src, dst int) float64 {
+		e := snap.Estimate(src, dst)
+		if !e.Has(netmap.FieldBandwidth) || e.Bandwidth <= 0 {
+			return 0
+		}
+		rate := float64(e.Bandwidth)
+		if all, ok := snap.Link(src, dst); ok && !near(e) {
+			rate = min(rate, float64(all)/float64(pairs[between(src, dst)]))
+		}
+		return 1 / rate
+	}
 }
 
 // endsSoonest returns the chunk, in bytes, with which an alltoall across sites ends soonest: farChunk, or less where the network or losses hold each flow. The last chunk of such a link

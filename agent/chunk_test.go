@@ -68,6 +68,53 @@ func TestChunkOf(t *testing.T) {
 	}
 }
 
+// TestChunkBehindSlowFlow: what comes over a way that holds each flow goes on to a third site before all of it is there, however long the rings of the sites take in chunks.
+func TestChunkBehindSlowFlow(t *testing.T) {
+	var hosts []netmap.Host
+	for _, site := range []string{"X", "Y", "Z"} {
+		for i := range 4 {
+			hosts = append(hosts, netmap.Host{Name: site + string(rune('0'+i)), Site: site})
+		}
+	}
+	n := len(hosts)
+	est := make([]netmap.Estimate, n*n)
+	for i := range est {
+		e := netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth | netmap.FieldCapacity, Latency: 5 * time.Millisecond, Bandwidth: 20 * netmap.Mbps, Capacity: 20 * netmap.Mbps}
+		switch a, b := hosts[i/n].Site, hosts[i%n].Site; {
+		case a == b:
+			e.Latency, e.Bandwidth, e.Capacity = 50*time.Microsecond, 100*netmap.Mbps, 100*netmap.Mbps
+		case a == "X" && b == "Y":
+			e.Bandwidth = 2 * netmap.Mbps
+		}
+		est[i] = e
+	}
+	snap := netmap.NewSnapshot(1, hosts, est)
+	p := &plan.Plan{Collective: plan.Allgather, Algorithm: "test", Hosts: snap.Names(), Sizes: slices.Repeat([]int64{16 << 10}, n)}
+	at := make(map[[2]int]int) // the transfer that brought a host the block of another
+	send := func(src, dst, origin int) {
+		x := plan.Transfer{ID: len(p.Transfers), Src: src, Dst: dst, Phase: -1, Blocks: []plan.Block{{Origin: origin, Dest: plan.All}}}
+		if src != origin {
+			x.After = []int{at[[2]int{src, origin}]}
+		}
+		at[[2]int{dst, origin}] = x.ID
+		p.Transfers = append(p.Transfers, x)
+	}
+	for i := range 4 { // X to Y, and on to Z
+		send(i, 4+i, i)
+		send(4+i, 8+i, i)
+	}
+	for site := range 3 {
+		for step := range 3 {
+			for i := range 4 {
+				send(4*site+i, 4*site+(i+1)%4, 4*site+(i+4-step)%4)
+			}
+		}
+	}
+	if got, alike := ChunkOf(p, snap), exchange.ChunkOf(p); got >= alike {
+		t.Errorf("chunks of %d bytes, and of %d where all ways are alike", got, alike)
+	}
+}
+
 // TestChunksOfHeldLinks: where the network holds each flow of an alltoall across sites its chunks are small if it is short; where one flow fills the link, or it
 // takes many seconds, they are not.
 func TestChunksOfHeldLinks(t *testing.T) {

@@ -25,7 +25,12 @@ const (
 // The estimate gives every pair of hosts a link of its own, and all links one rate. Links that
 // are shared make a chunk's wait matter less.
 func ChunkOf(p *plan.Plan) int {
-	f := newForwarding(p)
+	return ChunkOver(p, func(src, dst int) float64 { return 1 })
+}
+
+// ChunkOver is [ChunkOf] where a byte takes slow(src, dst), in any unit, from one host of p to another.
+func ChunkOver(p *plan.Plan, slow func(src, dst int) float64) int {
+	f := newForwarding(p, slow)
 	base := DefaultChunk(f.largest)
 	best, took := base, f.time(base)
 	if took == 0 {
@@ -87,12 +92,12 @@ func chunksBeyond(p *plan.Plan, chunk, most int64) bool {
 // A forwarding is what of a plan matters for its chunks: the blocks on their ways, in the order in which a
 // queue for each pair of hosts serves them.
 type forwarding struct {
-	pairs   int
+	slow    []float64 // by pair: the time of a byte
 	hops    []hop
 	largest int64 // bytes of a block
 
 	free       []float64 // by pair: when it has sent what it was given
-	begin, end []float64 // by hop; in the time of a byte
+	begin, end []float64 // by hop
 }
 
 // hopBytes is what a chunk takes longer than its bytes to be at the next hop, in bytes: the last packet stands in the port of
@@ -106,7 +111,7 @@ type hop struct {
 	by   int32 // the hop that brings it to where it is sent from, -1 at its origin
 }
 
-func newForwarding(p *plan.Plan) *forwarding {
+func newForwarding(p *plan.Plan, slow func(src, dst int) float64) *forwarding {
 	f := &forwarding{}
 	order, err := p.Order()
 	if err != nil {
@@ -126,6 +131,7 @@ func newForwarding(p *plan.Plan) *forwarding {
 		if !ok {
 			pair = int32(len(pairs))
 			pairs[t.Src*n+t.Dst] = pair
+			f.slow = append(f.slow, slow(t.Src, t.Dst))
 		}
 		for _, b := range t.Blocks {
 			h := hop{size: p.Size(b), pair: pair, by: -1}
@@ -141,22 +147,22 @@ func newForwarding(p *plan.Plan) *forwarding {
 			f.hops = append(f.hops, h)
 		}
 	}
-	f.pairs = len(pairs)
-	f.free, f.begin, f.end = make([]float64, f.pairs), make([]float64, len(f.hops)), make([]float64, len(f.hops))
+	f.free, f.begin, f.end = make([]float64, len(pairs)), make([]float64, len(f.hops)), make([]float64, len(f.hops))
 	return f
 }
 
-// time returns how long the plan takes in chunks of so many bytes, in the time of a byte.
+// time returns how long the plan takes in chunks of so many bytes.
 func (f *forwarding) time(chunk int) (last float64) {
 	clear(f.free)
 	for i, h := range f.hops {
+		slow := f.slow[h.pair]
 		start := f.free[h.pair]
 		size := float64(h.size)
-		end := start + size
+		end := start + size*slow
 		if h.by >= 0 {
 			part := min(float64(chunk), size) + hopBytes
-			start = max(start, f.begin[h.by]+part)
-			end = max(start+size, f.end[h.by]+part)
+			start = max(start, f.begin[h.by]+part*f.slow[f.hops[h.by].pair])
+			end = max(start+size*slow, f.end[h.by]+part*slow)
 		}
 		f.begin[i], f.end[i], f.free[h.pair] = start, end, end
 		last = max(last, end)

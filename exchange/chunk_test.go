@@ -55,6 +55,44 @@ func TestChunkOf(t *testing.T) {
 	}
 }
 
+// TestChunkOver: a chunk is short where a block goes on from a slow link, and long where that one is as fast as those of a ring beside it, which end later.
+func TestChunkOver(t *testing.T) {
+	const size = 64 << 10
+	p := &plan.Plan{Collective: plan.Allgather, Hosts: []string{"a", "b", "c", "d", "e", "f", "g"}, Sizes: slices.Repeat([]int64{size}, 7)}
+	add := func(src, dst, origin int, after ...int) {
+		p.Transfers = append(p.Transfers, plan.Transfer{ID: len(p.Transfers), Src: src, Dst: dst, Phase: -1, Blocks: []plan.Block{{Origin: origin, Dest: plan.All}}, After: after})
+	}
+	add(0, 1, 0)
+	add(1, 2, 0, 0)
+	const ring = 4 // of hosts 3 to 6
+	for step := range ring - 1 {
+		for h := range ring {
+			var after []int
+			if step > 0 {
+				after = []int{len(p.Transfers) - ring + (h+ring-1)%ring - h}
+			}
+			add(3+h, 3+(h+1)%ring, 3+(h+ring-step)%ring, after...)
+		}
+	}
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		slow float64 // of the first link, beside the others
+		want int
+	}{{1, 16 << 10}, {10, 8 << 10}} {
+		got := ChunkOver(p, func(src, _ int) float64 {
+			if src == 0 {
+				return tt.slow
+			}
+			return 1
+		})
+		if got != tt.want {
+			t.Errorf("%v times as slow: chunks of %d bytes, want %d", tt.slow, got, tt.want)
+		}
+	}
+}
+
 // TestChunkOfAnyPlan: a power of two between the bounds, whatever the plan.
 func TestChunkOfAnyPlan(t *testing.T) {
 	for seed := range uint64(200) {
@@ -69,7 +107,7 @@ func TestChunkOfAnyPlan(t *testing.T) {
 		if c&(c-1) != 0 || c < minDefaultChunk || c > maxDefaultChunk || c > 4*base {
 			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d", seed, c, largest)
 		}
-		if f := newForwarding(p); c < base && f.time(c) > (1-halving)*f.time(base) {
+		if f := newForwarding(p, func(int, int) float64 { return 1 }); c < base && f.time(c) > (1-halving)*f.time(base) {
 			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d save nothing: %v, and %v in %d", seed, c, largest, f.time(c), f.time(base), base)
 		}
 	}
