@@ -72,6 +72,11 @@ func (p Path) known() bool {
 // Lossy reports whether losses may hold what goes over p, so that a pair of hosts has a spare lane beside the first.
 func (p Path) Lossy() bool { return p.Loss > leastLoss }
 
+// risk returns how likely it is that a packet of so many bytes, in full packets, is lost on the way.
+func (p Path) risk(bytes float64) float64 {
+	return -math.Expm1(-p.Loss * math.Ceil(bytes/(leastSlice/2)))
+}
+
 // capacity returns what many flows get, at least what one does.
 func (p Path) capacity() netmap.BytesPerSec { return max(p.Capacity, p.Rate) }
 

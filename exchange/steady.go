@@ -18,10 +18,10 @@ const maxHaste = 100
 // goesSteady reports whether what goes to p's site goes without a window, steadily at this host's part of what the link carries, and how fast that is, in bytes a second. Then nobody asks how much has
 // arrived: a packet that asks, one that greets, an answer to each slice and acknowledgements of them all are an eighth of what an alltoall of 2 KiB between four hosts
 // and two puts on their link, and windows that wait for answers leave it idle now and then. So goes what is brief, which the queue of the link has room for; and what goes over a link that is packed, on which windows could hold back nothing. A level
-// corrects the rate under way (level.go). Not beside another operation, whose packets the queue is to hold as well, nor where packets are lost on the way, as what is late is found by its answers, nor to peers beside the plan's, who get what others were to deliver, as answers are what tells that it has come, nor
+// corrects the rate under way (level.go). Not beside another operation, whose packets the queue is to hold as well, nor where a packet is likely to be lost on the way, as what is late is found by its answers, nor to peers beside the plan's, who get what others were to deliver, as answers are what tells that it has come, nor
 // where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
 func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
-	if !x.alone || p.loses || x.peers[p.name] != p || !p.path.known() || x.eng.cfg.Lanes != nil {
+	if !x.alone || x.peers[p.name] != p || !p.path.known() || x.eng.cfg.Lanes != nil {
 		return 0, false
 	}
 	own, share := x.shareTo(p)
@@ -29,6 +29,9 @@ func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 		return 0, false
 	}
 	all := float64(own) / share
+	if p.path.risk(all) > steadyRisk {
+		return 0, false
+	}
 	if brief := all <= briefBytes && !x.oneHolds(p, own); !brief && !x.packs(p, all) {
 		return 0, false
 	}
@@ -42,13 +45,19 @@ func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 }
 
 // oneHolds reports whether the network holds each flow to p, a lane for each pair of hosts does not fill the link, and own bytes over one would be in it for longer than a queue: of 32 KiB between one
-// host of each site, at an eighth of the link a flow, 0.31 s and not 0.17.
+// host of each site, at an eighth of the link a flow, 0.31 s and not 0.17. Not if it is losses that hold flows: they do so in the long run only.
 func (x *run) oneHolds(p *peer, own int64) bool {
-	return p.path.held() && float64(x.sharing(p))*float64(p.path.Rate) < float64(p.path.link()) && p.path.Rate.Time(own) > briefQueue
+	return p.path.held() && !p.path.Lossy() && float64(x.sharing(p))*float64(p.path.Rate) < float64(p.path.link()) && p.path.Rate.Time(own) > briefQueue
 }
 
 // steadyTime is what a link may need for what goes steadily over it: nobody answers there, and of longer operations answers are what tells that a link falls under way while others can still help.
 const steadyTime = paceLead + paceSpan + longWay
+
+// steadyTrips is how many round trips what goes steadily may take of the link where windows could hold back something: answers that come back while the last of it leaves say little.
+const steadyTrips = 2
+
+// steadyRisk is how likely a packet of what goes steadily may be lost: whoever waits for that one waits for two round trips or more.
+const steadyRisk = 0.1
 
 // steadyFlow is how much of what the network lets one flow have a pair of hosts is to need at most: plans fill it, and readings differ by a few per cent.
 const steadyFlow = 1.03
@@ -56,15 +65,15 @@ const steadyFlow = 1.03
 // crowdedFor is for how long exchanges that ran beside each other are taken to do so again: who begins first is alone for a moment only.
 const crowdedFor = 10 * time.Second
 
-// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries and that it loses nothing: the least ones of all pairs of hosts hold more than it does in a round trip, or
-// the network holds each flow to more than what any pair has of the link. It needs x.mu.
+// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries: the least ones of all pairs of hosts hold more than it does in a round trip, all has left
+// before much is heard of it, or the network holds each flow to more than what any pair has of the link. It needs x.mu.
 func (x *run) packs(p *peer, all float64) bool {
 	q := p.path
 	switch {
-	case x.crowded || q.AtLeast || q.Blind || q.Link > 0 || q.Lossy() || q.link().Time(int64(all)) > steadyTime:
+	case x.crowded || q.AtLeast || q.Blind || q.Link > 0 || q.link().Time(int64(all)) > steadyTime:
 		return false
 	case !q.held():
-		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT
+		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT || q.link().Time(int64(all)) <= steadyTrips*q.RTT
 	}
 	return float64(x.most(p))/all*float64(q.link()) <= steadyFlow*float64(q.Rate)
 }

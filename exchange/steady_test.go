@@ -21,10 +21,14 @@ func TestSteady(t *testing.T) {
 	filled := clean
 	filled.Rate = rate / mates
 	far, seen := clean, clean
-	far.RTT = 400 * time.Millisecond // the least windows of four hosts take 0.32 s
+	far.RTT = 400 * time.Millisecond // the least windows of four hosts take 0.16 s
 	seen.AtLeast = true
 	some := clean
 	some.Loss = lateLoss / 2
+	most := int64(-math.Log(1-steadyRisk)/some.Loss) * (leastSlice / 2) // whose packets are as likely as that to be all there
+	trips := int64(steadyTrips * rate * far.RTT.Seconds())
+	slowed := lossy
+	slowed.Rate = rate / 8 // by its losses
 	long := int64(rate * steadyTime.Seconds())
 	fast := Path{RTT: time.Millisecond, Rate: 100 * rate, Capacity: 100 * rate} // a queue as long as it may be in time has no room there
 	queued := func(all int64) float64 { return 1 / (1 - briefQueue.Seconds()*rate/float64(all)) }
@@ -39,16 +43,20 @@ func TestSteady(t *testing.T) {
 		{"half a second", briefBytes / 8, clean, true, queued(briefBytes / 2)},
 		{"less than the queue", 100, clean, true, maxHaste},
 		{"all that there is room for", briefBytes / mates, far, true, queued(briefBytes)},
-		{"more, far away", briefBytes/mates + 1, far, true, 0},
+		{"what leaves before much is heard", trips / mates, far, true, queued(trips)},
+		{"more, far away", trips/mates + 1, far, true, 0},
 		{"more", briefBytes / 2, clean, true, queued(mates * briefBytes / 2)},
 		{"all that others could not help with", long / mates, clean, true, queued(long)},
 		{"more over a fast link", briefBytes, fast, true, 100 / (1 - 1./(2*mates))},
 		{"longer", long/mates + 1, clean, true, 0},
 		{"more over what may carry more", briefBytes / 2, seen, true, 0},
-		{"more over a way that loses a little", briefBytes / 2, some, true, 0},
+		{"what is likely to get there", most / mates, some, true, queued(most)},
+		{"more over a way that loses a little", (most + leastSlice/2) / mates, some, true, 0},
 		{"as little as there is room for", briefBytes / mates, some, true, queued(briefBytes)},
 		{"nothing", 0, clean, true, 0},
-		{"losses", 100, lossy, true, 0},
+		{"little, and losses", 100, lossy, true, maxHaste},
+		{"little where losses hold a flow", slow + 1, slowed, true, maxHaste},
+		{"losses", briefBytes / mates, lossy, true, 0},
 		{"what one flow carries in no time", slow, held, true, maxHaste},
 		{"what is held", slow + 1, held, true, 0},
 		{"what is held, where a flow for each fills the link", briefBytes / 8, filled, true, queued(briefBytes / 2)},
