@@ -29,10 +29,7 @@ func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 		return 0, false
 	}
 	all := float64(own) / share
-	if p.path.risk(all) > steadyRisk {
-		return 0, false
-	}
-	if brief := all <= briefBytes && !x.oneHolds(p, own); !brief && !x.packs(p, all) {
+	if brief := all <= briefBytes && !x.oneHolds(p, own) && p.path.risk(all) <= steadyRisk; !brief && !x.packs(p, all) {
 		return 0, false
 	}
 	rate = share * float64(p.path.link())
@@ -56,7 +53,7 @@ const steadyTime = paceLead + paceSpan + longWay
 // steadyTrips is how many round trips what goes steadily may take of the link where windows could hold back something: answers that come back while the last of it leaves say little.
 const steadyTrips = 2
 
-// steadyRisk is how likely a packet of what goes steadily may be lost: whoever waits for that one waits for two round trips or more.
+// steadyRisk is how likely a packet of what is brief may be lost: whoever waits for that one waits for two round trips or more.
 const steadyRisk = 0.1
 
 // steadyFlow is how much of what the network lets one flow have a pair of hosts is to need at most: plans fill it, and readings differ by a few per cent.
@@ -65,12 +62,12 @@ const steadyFlow = 1.03
 // crowdedFor is for how long exchanges that ran beside each other are taken to do so again: who begins first is alone for a moment only.
 const crowdedFor = 10 * time.Second
 
-// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries: the least ones of all pairs of hosts hold more than it does in a round trip, all has left
+// packs reports whether windows would hold back nothing on the link to p's site, which all bytes cross, and it is known what that carries and that it loses nothing: the least ones of all pairs of hosts hold more than it does in a round trip, all has left
 // before much is heard of it, or the network holds each flow to more than what any pair has of the link. It needs x.mu.
 func (x *run) packs(p *peer, all float64) bool {
 	q := p.path
 	switch {
-	case x.crowded || q.AtLeast || q.Blind || q.Link > 0 || q.link().Time(int64(all)) > steadyTime:
+	case x.crowded || q.AtLeast || q.Blind || q.Link > 0 || q.Lossy() || q.link().Time(int64(all)) > steadyTime:
 		return false
 	case !q.held():
 		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT || q.link().Time(int64(all)) <= steadyTrips*q.RTT

@@ -25,7 +25,9 @@ func TestSteady(t *testing.T) {
 	seen.AtLeast = true
 	some := clean
 	some.Loss = lateLoss / 2
-	most := int64(-math.Log(1-steadyRisk)/some.Loss) * (leastSlice / 2) // whose packets are as likely as that to be all there
+	risky := clean
+	risky.Loss = 0.005
+	most := int64(-math.Log(1-steadyRisk)/risky.Loss) * (leastSlice / 2) // whose packets are as likely as that to be all there
 	trips := int64(steadyTrips * rate * far.RTT.Seconds())
 	slowed := lossy
 	slowed.Rate = rate / 8 // by its losses
@@ -50,8 +52,9 @@ func TestSteady(t *testing.T) {
 		{"more over a fast link", briefBytes, fast, true, 100 / (1 - 1./(2*mates))},
 		{"longer", long/mates + 1, clean, true, 0},
 		{"more over what may carry more", briefBytes / 2, seen, true, 0},
-		{"what is likely to get there", most / mates, some, true, queued(most)},
-		{"more over a way that loses a little", (most + leastSlice/2) / mates, some, true, 0},
+		{"more over a way that loses a little", briefBytes / 2, some, true, 0},
+		{"what is likely to get there", most / mates, risky, true, queued(most)},
+		{"what is not", (most + leastSlice/2) / mates, risky, true, 0},
 		{"as little as there is room for", briefBytes / mates, some, true, queued(briefBytes)},
 		{"nothing", 0, clean, true, 0},
 		{"little, and losses", 100, lossy, true, maxHaste},
