@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -172,38 +173,47 @@ const (
 	farBurst = 64 << 10
 	// farHead is what headers of such a message take.
 	farHead = 150
+	// farRisk is how likely a packet of such an operation may be lost on one link: whoever waits for that one waits for two round trips or more.
+	farRisk = 0.1
 )
 
 // farLimit returns [group.Tree.Across] for hosts of several sites, led by leaders: what is through the links in the time that a plan's words would take, in even blocks. Over links
-// that lose packets none goes so: each message is a packet or few, and the last of them is what all wait for.
+// that lose packets few go so, and those twice ([wordStream]).
 func farLimit(snap *netmap.Snapshot, leaders []int, saved time.Duration) int64 {
 	n := snap.N()
 	if n > maxStraight {
 		return 0
 	}
 	type way struct{ from, to int } // leaders
-	pairs, rates := make(map[way]float64), make(map[way]float64)
+	type link struct{ pairs, rate, loss float64 }
+	links := make(map[way]link)
 	for i, l := range leaders {
 		for j, m := range leaders {
 			if l == m {
 				continue
 			}
-			e, w := snap.Estimate(i, j), way{l, m}
-			if e.TellsLoss() && e.Loss >= lossyWords {
-				return 0
+			e, w := snap.Estimate(i, j), links[way{l, m}]
+			w.pairs++
+			if e.TellsLoss() {
+				w.loss = max(w.loss, e.Loss)
 			}
-			pairs[w]++
 			if e.Has(netmap.FieldBandwidth) {
-				rates[w] = max(rates[w], float64(e.Bandwidth))
+				w.rate = max(w.rate, float64(e.Bandwidth))
 			}
 			if e.Has(netmap.FieldCapacity) {
-				rates[w] = max(rates[w], float64(e.Capacity))
+				w.rate = max(w.rate, float64(e.Capacity))
 			}
+			links[way{l, m}] = w
 		}
 	}
 	block := float64(farBytes)
-	for w, k := range pairs {
-		block = min(block, min(farBurst, rates[w]*saved.Seconds())/k-farHead)
+	for _, w := range links {
+		burst := min(farBurst, w.rate*saved.Seconds())
+		if w.loss >= lossyWords {
+			burst /= 2
+			block = min(block, straightBytes*math.Floor(farRisk/(w.loss*w.pairs)))
+		}
+		block = min(block, burst/w.pairs-farHead)
 	}
 	return max(0, int64(block)*int64(n))
 }

@@ -115,7 +115,9 @@ func TestFar(t *testing.T) {
 		"a slow link":              {3, 2 * mbit, 40 * time.Millisecond, nil, 961}, // 10,000 bytes in nine messages
 		"too slow a link":          {8, 1 * mbit, 40 * time.Millisecond, nil, 0},
 		"more for several":         {3, 1 * mbit, 40 * time.Millisecond, func(e *netmap.Estimate) { e.Capacity, e.Known = 2*mbit, e.Known|netmap.FieldCapacity }, 961},
-		"losses":                   {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.01, 9999, e.Known|netmap.FieldLoss }, 0},
+		"losses":                   {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.02, 9999, e.Known|netmap.FieldLoss }, 0},
+		"a packet for each pair":   {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.01, 9999, e.Known|netmap.FieldLoss }, straightBytes},
+		"losses on a slow link":    {3, 4 * mbit, 40 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.01, 9999, e.Known|netmap.FieldLoss }, 961}, // as all goes twice
 		"few losses":               {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Loss, e.LossOf, e.Known = 0.001, 9999, e.Known|netmap.FieldLoss }, farBytes},
 		"bandwidth is not known":   {3, 1000 * mbit, 50 * time.Millisecond, func(e *netmap.Estimate) { e.Known = netmap.FieldLatency }, 0},
 		"the coordinator is close": {3, 1000 * mbit, 0, nil, 0},

@@ -53,6 +53,9 @@ const steadyTime = paceLead + paceSpan + longWay
 // steadyTrips is how many round trips what goes steadily may take of the link where windows could hold back something: answers that come back while the last of it leaves say little.
 const steadyTrips = 2
 
+// steadyFlight is how many bytes a pair of hosts may then have under way in a round trip: congestion windows hold as much after a loss or two. A pair that has a far link to itself has spare lanes for that (TestEarlyLoss).
+const steadyFlight = 8 * leastSlice
+
 // steadyRisk is how likely a packet of what is brief may be lost: whoever waits for that one waits for two round trips or more.
 const steadyRisk = 0.1
 
@@ -70,7 +73,10 @@ func (x *run) packs(p *peer, all float64) bool {
 	case x.crowded || q.AtLeast || q.Blind || q.Link > 0 || q.Lossy() || q.link().Time(int64(all)) > steadyTime:
 		return false
 	case !q.held():
-		return q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT || q.link().Time(int64(all)) <= steadyTrips*q.RTT
+		if q.capacity().Time(int64(x.sharing(p))*leastSlices*leastSlice) >= q.RTT {
+			return true
+		}
+		return q.link().Time(int64(all)) <= steadyTrips*q.RTT && float64(x.most(p))/all*float64(q.link())*q.RTT.Seconds() <= steadyFlight
 	}
 	return float64(x.most(p))/all*float64(q.link()) <= steadyFlow*float64(q.Rate)
 }
