@@ -53,8 +53,8 @@ const steadyTime = paceLead + paceSpan + longWay
 // steadyTrips is how many round trips what goes steadily may take of the link where windows could hold back something: answers that come back while the last of it leaves say little.
 const steadyTrips = 2
 
-// steadyFlight is how many bytes a pair of hosts may then have under way in a round trip: congestion windows hold as much after a loss or two. A pair that has a far link to itself has spare lanes for that (TestEarlyLoss).
-const steadyFlight = 8 * leastSlice
+// steadyFlight is how many bytes a pair of hosts may then have under way in a round trip: congestion windows begin with as much. A pair that has a far link to itself has spare lanes for that (TestEarlyLoss).
+const steadyFlight = 16 * leastSlice
 
 // steadyRisk is how likely a packet of what is brief may be lost: whoever waits for that one waits for two round trips or more.
 const steadyRisk = 0.1

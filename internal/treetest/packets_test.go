@@ -195,7 +195,7 @@ func TestSteadyBelief(t *testing.T) {
 		// In 60 runs 1.21, 1.13, 1.44, 1.36 and 1.26 at most; single operations took up to 1.28, 1.18, 1.71, 1.89 and 1.70.
 		{20 * time.Millisecond, 48 << 10, 1, 1.3}, {20 * time.Millisecond, 48 << 10, 0.8, 1.2}, {20 * time.Millisecond, 48 << 10, 1.25, 1.6},
 		{20 * time.Millisecond, 48 << 10, 2, 1.6}, {20 * time.Millisecond, 48 << 10, 4, 1.6},
-		{50 * time.Millisecond, 6 << 10, 1, 1.1}, {50 * time.Millisecond, 6 << 10, 1.25, 1.1}, {50 * time.Millisecond, 6 << 10, 2, 1.1}, {50 * time.Millisecond, 6 << 10, 4, 1.1}, // in 6 runs 1.05 at most
+		{50 * time.Millisecond, 6 << 10, 1, 1.1}, {50 * time.Millisecond, 6 << 10, 1.25, 1.1}, {50 * time.Millisecond, 6 << 10, 2, 1.1}, // 1.05 at most
 	} {
 		least := netmap.BytesPerSec(mbps*1e6/8).Time(4*4*tt.size) + tt.oneWay
 		p, cfg := overLink(t, []int{4, 4}, mbps, tt.oneWay, tt.size, func(gridnet.Event) {})
