@@ -45,14 +45,17 @@ const (
 // largest blocks had 1 MiB, were always late on lanes that losses held to 1.2 Mbit/s, and all of them crossed the links twice.
 func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	block := largest(p)
-	chunk := exchange.ChunkOf(p)
 	far := func(t plan.Transfer) bool { return !near(snap.Estimate(t.Src, t.Dst)) }
-	if p.Algorithm == packed.Name && slices.ContainsFunc(p.Transfers, far) {
+	across := slices.ContainsFunc(p.Transfers, far)
+	var chunk int
+	if p.Collective == plan.Allgather && p.Algorithm != packed.Name && across {
+		chunk = exchange.ChunkOver(p, slow(p, snap))
+	} else {
+		chunk = exchange.ChunkOf(p)
+	}
+	if p.Algorithm == packed.Name && across {
 		chunk = max(chunk, exchange.DefaultChunk(block)) // the rings of its sites are quick beside the links
 		return max(chunk/4/relayedChunk, 1) * relayedChunk
-	}
-	if p.Collective == plan.Allgather && slices.ContainsFunc(p.Transfers, far) {
-		chunk = exchange.ChunkOver(p, slow(p, snap))
 	}
 	chunk = min(chunk, soonThere(p, snap))
 	if p.Algorithm == wan.Name {
@@ -90,7 +93,7 @@ func ChunkOf(p *plan.Plan, snap *netmap.Snapshot) int {
 	return chunk
 }
 
-// slow returns how long a byte takes from one host to another, in seconds, where the pairs that p sends over share what their sites get together.
+// slow returns how long a byte takes from one host to another, in seconds, where the pairs that p sends over share what their sites get together; 0 where that is not known.
 func slow(p *plan.Plan, snap *netmap.Snapshot) func(src, dst int) float64 {
 	hosts := snap.Hosts()
 	between := func(src, dst int) [2]string { return [2]string{hosts[src].Site, hosts[dst].Site} }

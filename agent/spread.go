@@ -178,7 +178,7 @@ const (
 )
 
 // farLimit returns [group.Tree.Across] for hosts of several sites, led by leaders: what is through the links in the time that a plan's words would take, in even blocks. Over links
-// that lose packets few go so, and those twice ([wordStream]).
+// that lose packets no more go so than farRisk allows, and those twice ([wordStream]).
 func farLimit(snap *netmap.Snapshot, leaders []int, saved time.Duration) int64 {
 	n := snap.N()
 	if n > maxStraight {

@@ -25,8 +25,10 @@ const (
 // The estimate gives every pair of hosts a link of its own, and all links one rate. Links that
 // are shared make a chunk's wait matter less.
 func ChunkOf(p *plan.Plan) int {
-	return ChunkOver(p, func(src, dst int) float64 { return 1 })
+	return ChunkOver(p, alike)
 }
+
+func alike(int, int) float64 { return 1 }
 
 // ChunkOver is [ChunkOf] where a byte takes slow(src, dst), in any unit, from one host of p to another.
 func ChunkOver(p *plan.Plan, slow func(src, dst int) float64) int {

@@ -107,7 +107,7 @@ func TestChunkOfAnyPlan(t *testing.T) {
 		if c&(c-1) != 0 || c < minDefaultChunk || c > maxDefaultChunk || c > 4*base {
 			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d", seed, c, largest)
 		}
-		if f := newForwarding(p, func(int, int) float64 { return 1 }); c < base && f.time(c) > (1-halving)*f.time(base) {
+		if f := newForwarding(p, alike); c < base && f.time(c) > (1-halving)*f.time(base) {
 			t.Errorf("seed %d: chunks of %d bytes for blocks of up to %d save nothing: %v, and %v in %d", seed, c, largest, f.time(c), f.time(base), base)
 		}
 	}
