@@ -257,6 +257,7 @@ func (a *Agent) openGroups() error {
 		Finished: a.finished,
 		Run:      a.run,
 		Stands:   a.stands,
+		Small:    a.smallTime,
 		Restamp: func(part []byte, id group.ID, seq uint64) ([]byte, error) {
 			return exchange.Restamp(part, exchangeID(id, seq))
 		},

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -17,6 +18,9 @@ import (
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
+// errLossy is why no plan of a small operation is offered.
+var errLossy = errors.New("links lose packets, and a plan sends nothing twice")
+
 // plan makes the plan of one operation from one snapshot, or takes one that is kept, or the one that
 // the ranks have brought, and cuts it into parts: the coordinator's share of group.Config.
 func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Planned, error) {
@@ -28,10 +32,19 @@ func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Plan
 	}
 	var snap *netmap.Snapshot
 	var mapErr error
-	if r.Plan != nil {
-		snap = a.snapshotOf(r.Hosts) // it needs no map: nothing is worth a wait
+	switch {
+	case r.Plan != nil: // it needs no map
+		snap = a.snapshotOf(r.Hosts)
 		mapErr = complete(snap)
-	} else {
+	case r.Ahead:
+		snap = a.plansMap(r.Hosts)
+		if err := complete(snap); err != nil {
+			return nil, group.Planned{}, err
+		}
+		if !safe(snap, r.Sizes) {
+			return nil, group.Planned{}, errLossy
+		}
+	default:
 		snap, mapErr = a.waitForMap(ctx, r.Hosts)
 	}
 	begun = time.Now()

@@ -88,7 +88,10 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		return nil, group.Planned{}, false // decide says what is wrong
 	}
 	factor := a.plans.factor(now)
-	checks := a.plans.noting(a.checks(r, factor), id, now)
+	checks := a.checks(r, factor)
+	if !r.Ahead {
+		checks = a.plans.noting(checks, id, now)
+	}
 	kept, ok := a.plans.cache.Lookup(planner.KeyOf(r.Hosts, p, r.Algorithm), now, checks)
 	if !ok || len(kept.Parts) != len(r.Hosts) {
 		return nil, group.Planned{}, false
@@ -100,7 +103,9 @@ func (a *Agent) planKept(id exchange.ID, r group.Request, now time.Time) ([][]by
 		}
 	}
 	s := &kept.Selection
-	a.plans.begin(id, runOf(s), now)
+	if !r.Ahead {
+		a.plans.begin(id, runOf(s), now)
+	}
 	return parts, group.Planned{
 		Algorithm: s.Algorithm, Epoch: kept.MapEpoch, Bound: seconds(s.Bound), Direct: seconds(s.Direct), Cached: true, Reason: s.Reason,
 		Predicted: seconds(s.Forecast * factor(s.Class, s.Algorithm)),
@@ -140,7 +145,9 @@ func (a *Agent) keep(id exchange.ID, r group.Request, d decision, parts [][]byte
 		return // it was planned, so it cannot be
 	}
 	s := d.selection
-	a.plans.begin(id, run{d.class, s.Algorithm.Name, s.Taken.Forecast}, now)
+	if !r.Ahead {
+		a.plans.begin(id, run{d.class, s.Algorithm.Name, s.Taken.Forecast}, now)
+	}
 	a.plans.cache.Keep(planner.KeyOf(r.Hosts, p, r.Algorithm), &planner.Kept{
 		Collective: r.Collective, Asked: r.Algorithm, Hosts: len(r.Hosts), Bytes: p.LargestBlock(),
 		Selection: planner.Summary{

@@ -28,19 +28,20 @@ func (a *Agent) treeOver(snap *netmap.Snapshot) group.Tree {
 	t := group.Tree{Leaders: leaders(snap), Epoch: snap.Epoch()}
 	var far, from time.Duration // between any two, and to or from the coordinator
 	const coordinator = 0
+	ways := waysOf(snap, t.Leaders)
 	for i := range snap.N() {
 		for j := range snap.N() {
 			e := snap.Estimate(i, j)
 			if i == j || !e.Has(netmap.FieldLatency) {
 				continue
 			}
-			far = max(far, e.Latency)
+			far = max(far, ways.between(t.Leaders[i], t.Leaders[j], e.Latency))
 			if i == coordinator || j == coordinator {
 				from = max(from, e.Latency)
 			}
 		}
 	}
-	t.Bound = far
+	t.Bound, t.Via = far, ways.via
 	t.Limit = eagerLimit(snap, t.Leaders, 2*from)
 	t.Rate = fastest(snap)
 	if slices.Max(t.Leaders) > 0 {
@@ -263,6 +264,130 @@ func leaders(snap *netmap.Snapshot) []int {
 		out[i] = first[h.Site]
 	}
 	return out
+}
+
+// smallTime forecasts how long contributions of sizes bytes take by the leaders of their sites until the last host has all: each leader passes on
+// what it has whole. That is group.Config.Small.
+func (a *Agent) smallTime(hosts []string, leaders []int, sizes []int64) time.Duration {
+	return smallOver(a.snapshotOf(hosts), leaders, sizes)
+}
+
+// safe reports whether no link is likely to lose a packet of an allgather of sizes bytes ([farRisk]). What travels with its call is sent twice there,
+// and what a plan moves is not.
+func safe(snap *netmap.Snapshot, sizes []int64) bool {
+	type way struct{ from, to int } // leaders
+	led := leaders(snap)
+	packets, loss := make(map[int]float64), make(map[way]float64)
+	for i, l := range led {
+		packets[l] += math.Ceil(float64(sizes[i]) / straightBytes)
+		for j, m := range led {
+			if e := snap.Estimate(i, j); l != m && e.TellsLoss() {
+				loss[way{l, m}] = max(loss[way{l, m}], e.Loss)
+			}
+		}
+	}
+	for w, p := range loss {
+		if p*packets[w.from] > farRisk {
+			return false
+		}
+	}
+	return true
+}
+
+func smallOver(snap *netmap.Snapshot, leaders []int, sizes []int64) time.Duration {
+	ways := waysOf(snap, leaders)
+	takes := func(from, to int, bytes float64) float64 {
+		e := snap.Estimate(from, to)
+		if from == to || !e.Has(netmap.FieldLatency|netmap.FieldBandwidth) {
+			return 0
+		}
+		latency := e.Latency
+		if bytes <= group.ViaBytes {
+			latency = ways.between(leaders[from], leaders[to], latency)
+		}
+		return latency.Seconds() + bytes/float64(e.Bandwidth)
+	}
+	gathered, bytes := make(map[int]float64), make(map[int]float64) // by leader
+	for i, l := range leaders {
+		bytes[l] += float64(sizes[i])
+		gathered[l] = max(gathered[l], takes(i, l, float64(sizes[i])))
+	}
+	last := 0.
+	for j, m := range leaders {
+		for l, b := range bytes {
+			last = max(last, gathered[l]+takes(l, m, b)+takes(m, j, b))
+		}
+	}
+	return seconds(last)
+}
+
+const (
+	// passTime is what a leader takes to pass on what comes to it.
+	passTime = 500 * time.Microsecond
+	// passWorth is what a way by other leaders may take at most, as a part of the one way that it replaces.
+	passWorth = 0.9
+)
+
+// leaderWays are the shortest ways between leaders.
+type leaderWays struct {
+	place map[int]int // of each leader among them
+	took  [][]time.Duration
+	via   [][]int // [group.Tree.Via]: nil where all go straight
+}
+
+// between returns how long the way between two leaders' sites is that is straight as long as that says.
+func (w *leaderWays) between(from, to int, straight time.Duration) time.Duration {
+	if w.via == nil || from == to {
+		return straight
+	}
+	return min(straight, w.took[w.place[from]][w.place[to]])
+}
+
+// waysOf returns the shortest ways between leaders that the map knows, by Bellman's and Ford's rule.
+func waysOf(snap *netmap.Snapshot, leaders []int) *leaderWays {
+	w := &leaderWays{place: make(map[int]int)}
+	var sites []int
+	for h, l := range leaders {
+		if h == l {
+			w.place[h] = len(sites)
+			sites = append(sites, h)
+		}
+	}
+	n := len(sites)
+	straight := make([][]time.Duration, n)
+	via := make([][]int, n)
+	for s := range sites {
+		straight[s], via[s] = make([]time.Duration, n), make([]int, n)
+		for d := range sites {
+			via[s][d] = s
+			if e := snap.Estimate(sites[s], sites[d]); s != d && e.Has(netmap.FieldLatency) {
+				straight[s][d] = e.Latency
+			}
+		}
+	}
+	shorter := false
+	for s := range sites {
+		took := slices.Clone(straight[s])
+		for changed := true; changed; {
+			changed = false
+			for p := range sites {
+				for d := range sites {
+					if p == s || d == s || p == d || took[p] == 0 || straight[p][d] == 0 {
+						continue
+					}
+					by := took[p] + passTime + straight[p][d]
+					if by < took[d] && float64(by) <= passWorth*float64(straight[s][d]) {
+						took[d], via[s][d], changed, shorter = by, p, true, true
+					}
+				}
+			}
+		}
+		w.took = append(w.took, took)
+	}
+	if shorter {
+		w.via = via
+	}
+	return w
 }
 
 // eagerLimit returns how many bytes every leader can send to all of its hosts, and to each other

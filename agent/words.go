@@ -95,21 +95,42 @@ type wordStream struct {
 
 	mu    sync.Mutex // guards the fields below
 	asked time.Time
-	lossy bool
+	way   wordWay
+}
+
+// A wordWay is what is known of the way that words go.
+type wordWay struct {
+	loss float64
+	rtt  time.Duration
+	rate float64 // bytes a second that several flows get; 0: not known
 }
 
 func (s *wordStream) Write(p []byte) (int, error) {
-	if s.loses(time.Now()) {
+	if s.known(time.Now()).twice(len(p)) {
 		s.a.endpoint.Twice(s.Peer.Addr, len(p))
 	}
 	return s.Stream.Write(p)
 }
 
-func (s *wordStream) loses(now time.Time) bool {
+func (s *wordStream) known(now time.Time) wordWay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked.IsZero() || now.Sub(s.asked) >= askLoss {
-		s.asked, s.lossy = now, s.a.lossTo(s.Peer.Name) >= lossyWords
+		e, _ := s.a.believedEstimate(s.a.name, s.Peer.Name)
+		s.asked, s.way = now, wordWay{s.a.lossTo(s.Peer.Name), 2 * e.Latency, float64(max(e.Bandwidth, e.Capacity))}
 	}
-	return s.lossy
+	return s.way
+}
+
+// twice reports whether n bytes of words go out twice. Of what is more than a few packets the copies must take less of the link's time than what
+// they save: who waits for a lost packet waits for two round trips.
+func (w wordWay) twice(n int) bool {
+	switch {
+	case w.loss < lossyWords:
+		return false
+	case n <= farBytes || w.rate == 0:
+		return true
+	}
+	saved := w.loss * float64(n) / straightBytes * 2 * w.rtt.Seconds()
+	return float64(n)/w.rate <= saved
 }

@@ -128,3 +128,24 @@ func TestWords(t *testing.T) {
 		t.Errorf("after that data go over %s and %s: %s; %s", ab.kind, ba.kind, ab.why, ba.why)
 	}
 }
+
+// TestTwice: words go twice over ways that lose packets, and long ones only where that costs less than it saves.
+func TestTwice(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		way  wordWay
+		n    int
+		want bool
+	}{
+		{wordWay{}, 100, false},
+		{wordWay{0.001, 100 * ms, 1e6}, 100, false},
+		{wordWay{0.0023, 70 * ms, 1.3e6}, 4000, true},
+		{wordWay{0.0023, 70 * ms, 1.3e6}, 20000, false}, // 15 ms of the link, and 6 saved
+		{wordWay{0.02, 150 * ms, 2.5e6}, 20000, true},   // 8, and 109
+		{wordWay{0.0023, 70 * ms, 0}, 20000, true},
+	} {
+		if got := tt.way.twice(tt.n); got != tt.want {
+			t.Errorf("%d bytes over %+v go twice: %v", tt.n, tt.way, got)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (m *member) keep(kind callKind, start *message, took time.Duration) {
 	if start.Standing == 0 || m.g.cfg.Restamp == nil {
 		return
 	}
-	k := kept{kind: kind, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now(), took: took}
+	k := kept{kind: kind, names: m.names, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now(), took: took}
 	k.start.Hold, k.start.Begun = 0, 0
 	m.g.shelf.put(k)
 }
@@ -187,6 +187,7 @@ func (m *member) ahead(o *op, e *early) {
 		}
 	case <-m.ctx.Done():
 	}
+	m.hurries(&start)
 	if shown || word.Kind == kindGo && word.Begun == e.kept.number {
 		begun := e.since // of the others' calls nothing is known but that they were before the end
 		if !shown {

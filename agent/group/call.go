@@ -132,7 +132,7 @@ func (r *Rank) Alltoall(ctx context.Context, in Input, sizes []int64, w Wish) (*
 
 func (r *Rank) start(c Call, alone bool) (*Operation, error) {
 	ready, own, err := r.prepare(&c)
-	if err == nil && r.m.eligible(&ready) {
+	if err == nil && r.m.eligible(&ready) && !r.offered(&ready) {
 		own.eager, err = own.bytes(r.rank, ready.Size)
 	}
 	var wrong *inputError

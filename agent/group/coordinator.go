@@ -34,6 +34,7 @@ type coordinator struct {
 	tree   *Tree    // of small operations; nil where there is none
 	parked []parked
 	recent recent
+	offers offers
 }
 
 // A coordEvent is a new conn of a host (first), a message from it, its end (err), or a plan.
@@ -46,6 +47,8 @@ type coordEvent struct {
 	err     error
 	planned *plannedOp
 	stale   []uint64 // standing plans that the planner would not make again
+	small   *smallOver
+	offer   *plannedOffer
 }
 
 func newCoordinator(g *Groups, formed message) *coordinator {
@@ -197,6 +200,10 @@ func (c *coordinator) handle(ctx context.Context, e coordEvent) {
 		c.recent.reviewed(c, e.stale)
 	case e.planned != nil:
 		c.planned(e.planned)
+	case e.small != nil:
+		c.smallOver(ctx, e.small)
+	case e.offer != nil:
+		c.offer(e.offer)
 	case c.boxes[e.host] == nil || c.boxes[e.host].c != e.conn:
 		// What was sent before its conn was refused may still come out of the conn's
 		// buffer: it has no say.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // A standing is what the coordinator knows of the standing plan of an operation, see standing.go.
@@ -23,7 +25,7 @@ type standing struct {
 
 // foreseen notes what a rank's call says of standing plans.
 func (c *coordinator) foreseen(op *pending, host string, m *message) {
-	if m.Keep {
+	if m.Keep || c.keepsSmall(m) {
 		op.keep++
 	}
 	if m.Begun != 0 {
@@ -31,18 +33,18 @@ func (c *coordinator) foreseen(op *pending, host string, m *message) {
 	}
 	op.called[host] = c.when(host, m)
 	if op.keep == len(c.roster) {
-		ranks := make([]int, len(c.roster))
-		for r := range ranks {
-			ranks[r] = r
-		}
-		op.kind = kindOf(c.names, ranks, func(r int) *message { m := op.ready[r]; return &m })
+		op.kind = kindOf(c.names, ranksUpTo(len(c.roster)), func(r int) *message { m := op.ready[r]; return &m })
 	}
 }
 
 // loose names calls of op's kind, whatever their sizes.
 func (c *coordinator) loose(op *pending) callKind {
 	first := op.ready[0]
-	return kindOf(c.names, []int{0}, func(int) *message { return &message{Collective: first.Collective, Root: first.Root} })
+	return c.looseOf(first.Collective, first.Root)
+}
+
+func (c *coordinator) looseOf(collective plan.Collective, root int) callKind {
+	return kindOf(c.names, []int{0}, func(int) *message { return &message{Collective: collective, Root: root} })
 }
 
 // goOn tells all hosts to go on, if all ranks have called and all hosts have begun with one plan. Each of them has kept it for what its ranks
@@ -151,6 +153,7 @@ func (r *Request) shows() bool {
 // recall takes a standing plan back, also from operations that go on by it.
 func (c *coordinator) recall(number uint64) {
 	c.g.shelf.withdraw(number)
+	c.offers.recalled(number)
 	for _, op := range c.ops {
 		if op.sure != nil && op.sure.number == number {
 			op.number, op.stale = 0, true // it is not the planner's latest that took so long

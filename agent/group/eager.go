@@ -219,7 +219,7 @@ func (m *member) mayTell(from, of int) bool {
 	if m.inRounds() {
 		return from == of || m.mayTellInRounds(from, of)
 	}
-	return from == of || m.tree.Leaders[of] == from || m.tree.Leaders[m.self] == from
+	return from == of || m.tree.Leaders[of] == from || m.tree.Leaders[m.self] == from || m.passedBy(from, m.tree.Leaders[of])
 }
 
 // spreadLocked passes on what this host is to pass on, now that the items of the ranks fresh are
@@ -243,10 +243,11 @@ func (m *member) spreadLocked(e *eager, seq uint64, fresh []int) (finish func())
 		}
 	case site == m.self:
 		if ranks := m.siteRanks[site]; e.holds(ranks) {
-			m.sendItems(e, seq, ranks, m.leaders)
+			m.sendItems(e, seq, ranks, m.passes(site, e.passed(ranks)))
 			m.sendItems(e, seq, ranks, m.led)
 		}
 	default:
+		m.sendItems(e, seq, fresh, m.passes(site, e.passed(fresh)))
 		m.sendItems(e, seq, fresh, m.led)
 	}
 	return m.completeLocked(e, seq)
@@ -274,18 +275,26 @@ func (e *eager) holds(ranks []int) bool {
 	return !slices.ContainsFunc(ranks, func(r int) bool { _, ok := e.items[r]; return !ok })
 }
 
+// goBy returns the items of ranks that go by way of others.
+func (e *eager) goBy(ranks []int) (items []item) {
+	for _, r := range ranks {
+		if it := e.items[r]; !it.straight && !it.hops {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// passed counts their bytes.
+func (e *eager) passed(ranks []int) int64 { return payload(e.goBy(ranks)) }
+
 // sendItems queues the items of ranks for hosts, but for those that go straight. The caller holds m.mu: nothing blocks.
 func (m *member) sendItems(e *eager, seq uint64, ranks []int, hosts []int) {
 	if len(hosts) == 0 {
 		return
 	}
 	msg := message{Kind: kindItems, Seq: seq, Collective: e.terms.Collective, Root: e.terms.Root, Past: e.past}
-	var items []item
-	for _, r := range ranks {
-		if it := e.items[r]; !it.straight && !it.hops {
-			items = append(items, it)
-		}
-	}
+	items := e.goBy(ranks)
 	if len(items) == 0 {
 		return
 	}
@@ -339,4 +348,7 @@ func (m *member) finishEager(o *op, e *eager) {
 	over := message{Kind: kindOver, Seq: o.seq}
 	over.lazy(bookPause)
 	m.say(over)
+	if err == nil {
+		m.tell(o.seq, e)
+	}
 }

@@ -42,6 +42,9 @@ type fabric struct {
 	refused  int                                          // attempts that hosts turned away
 	knows    func(host string, seq uint64) bool           // what was begun at a host before; nil: nothing
 	ponders  time.Duration                                // how long the planner takes
+	predicts time.Duration                                // how long it says that an operation takes; 0: it does not say
+	late     time.Duration                                // by how much each message is, about
+	ancient  string                                       // a host that can begin nothing before the coordinator's word
 	foreseen int                                          // exchanges that ended well and had begun before the coordinator's word
 	hears    func() uint64                                // what counts packets from any host; nil: nothing does
 	dead     time.Duration                                // after how long a severed connection is found dead; 0: 6 s
@@ -147,6 +150,7 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 				}
 				return f.tree(hosts)
 			},
+			Latency: func(string) time.Duration { return f.late },
 			Restamp: f.restamp,
 			Refuse: func(ID, uint64) {
 				f.mu.Lock()
@@ -171,6 +175,20 @@ func newFabric(t *testing.T, names ...string) (*fabric, func()) {
 		wg.Go(func() { g.Run(ctx) })
 	}
 	return f, func() { cancel(); wg.Wait() }
+}
+
+// A slowWay brings what is read later than it was sent.
+type slowWay struct {
+	Stream
+	by time.Duration
+}
+
+func (s *slowWay) Read(b []byte) (int, error) {
+	n, err := s.Stream.Read(b)
+	if err == nil {
+		time.Sleep(s.by)
+	}
+	return n, err
 }
 
 func (f *fabric) dial(from, to string) (Stream, error) { return f.connect(from, to, false) }
@@ -200,6 +218,10 @@ func (f *fabric) connect(from, to string, aside bool) (Stream, error) {
 	}
 	f.open[from] = append(f.open[from], a)
 	f.open[to] = append(f.open[to], b)
+	if f.late > 0 {
+		go f.hosts[to].Serve(from, &slowWay{b, f.late})
+		return &slowWay{a, f.late}, nil
+	}
 	go f.hosts[to].Serve(from, b)
 	if f.opened != nil {
 		return f.opened(a, b), nil
@@ -242,7 +264,7 @@ func (f *fabric) plan(ctx context.Context, r Request) ([][]byte, Planned, error)
 		parts[i] = append(stamp(r.Group, r.Seq), age)
 		parts[i] = append(parts[i], r.Collective...)
 	}
-	return parts, Planned{Algorithm: "test", Cost: time.Millisecond, Given: r.Plan != nil}, nil
+	return parts, Planned{Algorithm: "test", Cost: time.Millisecond, Given: r.Plan != nil, Predicted: f.predicts}, nil
 }
 
 // stamp is what the parts of an operation begin with.

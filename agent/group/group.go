@@ -52,6 +52,7 @@ type Request struct {
 	Algorithm  string    // as the ranks asked; empty for the default
 	Options    Options
 	Plan       []byte // to be run, if it is right, in place of an algorithm's; nil for none
+	Ahead      bool   // nothing begins now: the plan is for later, and not worth a wait for the map
 }
 
 // A Segment is a place in the results, or in what a host sends.
@@ -139,6 +140,8 @@ type Config struct {
 	// Tree says how small operations of a group over hosts, in the order of their lowest rank,
 	// travel. Nil means that they are planned like others.
 	Tree func(hosts []string) Tree
+	// Small forecasts how long contributions of so many bytes of each of hosts take by their leaders (see [Tree]) until the last host has all. Nil: nobody knows.
+	Small func(hosts []string, leaders []int, sizes []int64) time.Duration
 	// Latency estimates the one-way latency from host, 0 where unknown.
 	Latency func(host string) time.Duration
 	// Way says what is believed of the way to host: with many groups at once their messages are spread over time, see

@@ -27,16 +27,17 @@ type member struct {
 	ended   chan struct{}  // closed by read when the coordinator has hung up after that: all ranks have left
 
 	// Small operations; see tree.go.
-	tree         *Tree         // nil where there is none
-	at           []int         // host of each rank
-	names        [32]byte      // digest of the roster
-	self         int           // this host
-	own          []int         // ranks of this host
-	siteRanks    map[int][]int // by leader
-	ranksOf      [][]int       // by host
-	order, place []int         // of the hosts in rounds and hops, and where each stands in it
-	rounds       []round       // where contributions go in some
-	leaders, led []int         // if this host leads: the other leaders, and its hosts
+	tree         *Tree           // nil where there is none
+	at           []int           // host of each rank
+	names        [32]byte        // digest of the roster
+	self         int             // this host
+	own          []int           // ranks of this host
+	siteRanks    map[int][]int   // by leader
+	ranksOf      [][]int         // by host
+	order, place []int           // of the hosts in rounds and hops, and where each stands in it
+	rounds       []round         // where contributions go in some
+	leaders, led []int           // if this host leads: the other leaders, and its hosts
+	passings     map[int]passing // likewise, by leader; see via.go
 
 	mu     sync.Mutex // guards the fields below; nothing blocks while it is held
 	peers  map[int]*peer
@@ -51,6 +52,8 @@ type member struct {
 	past    uint64            // operations before it are over at all hosts, or planned
 	settled uint64            // operations before it are over, or planned, but for those in behind
 	behind  map[uint64]bool   // few: each rank of this host has them under way
+
+	offers []offer // of operations to come, see offers.go
 
 	// How long calls may wait, see lazy.go.
 	pause time.Duration // of operations by plans of before
@@ -280,7 +283,9 @@ func (m *member) read(c conn) {
 		case msg.Kind == kindGo:
 			m.goOn(msg)
 		case msg.Kind == kindRecall:
-			m.g.shelf.recall(m.roster[0], msg.Begun)
+			m.recalled(msg.Begun)
+		case msg.Kind == kindOffer:
+			m.offer(msg)
 		case msg.Kind == kindItems:
 			if err := m.items(msg.Host, &msg); err != nil {
 				m.alarm(message{Kind: kindBroken, Seq: msg.Seq, Cause: err.Error()})

@@ -49,7 +49,7 @@ type message struct {
 	Seq        uint64          `json:"seq,omitempty"` // the group's operations are numbered from 0
 	Collective plan.Collective `json:"op,omitempty"`
 	Size       int64           `json:"size,omitempty"`
-	Sizes      []int64         `json:"sizes,omitempty"` // start of an allgather: per rank
+	Sizes      []int64         `json:"sizes,omitempty"` // start of an allgather, offer: per rank
 	Even       bool            `json:"even,omitempty"`  // ready for an alltoall: the rank gave no sizes
 	Root       int             `json:"root,omitempty"`  // of a broadcast
 	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
@@ -60,6 +60,7 @@ type message struct {
 	Long       bool            `json:"long,omitempty"`      // register: and those in rounds that are, and those in hops
 	FarFirst   bool            `json:"far_first,omitempty"` // register: and rounds that go to the farthest host first
 	Far        bool            `json:"far,omitempty"`       // register: and alltoalls that go straight between sites
+	Offers     bool            `json:"offers,omitempty"`    // register: and plans that are offered, and leaders that pass on what is of others
 	Hop        int             `json:"hop,omitempty"`       // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
 	Past       uint64          `json:"past,omitempty"`      // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
@@ -75,14 +76,14 @@ type message struct {
 	// Standing plans, see standing.go.
 	Keep     bool   `json:"keep,omitempty"`     // ready: the host can keep a plan of this call
 	Begun    uint64 `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
-	Standing uint64 `json:"standing,omitempty"` // start: the plan's number, 0 if it is not to be kept
+	Standing uint64 `json:"standing,omitempty"` // start, offer: the plan's number, 0 if it is not to be kept
 	Shown    bool   `json:"shown,omitempty"`    // attach: the host knows what follows; start: by it each host gets bytes of all others, so that they show that all have begun
 
 	// Sessions, see session.go. What an end of before they were says nothing of.
 	Got  uint64 `json:"got,omitempty"`  // words that the sender has of the other end, plus one
 	Deaf bool   `json:"deaf,omitempty"` // beat: nothing has come from the other end for long
 
-	Part []byte `json:"-"` // start: the host's part; plan: the plan; items: see items.go
+	Part []byte `json:"-"` // start, offer: the host's part; plan: the plan; items: see items.go
 	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
 
 	// Of who says it, see lazy.go.
@@ -93,7 +94,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst, Far
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst, Far, Offers
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure
@@ -110,6 +111,7 @@ const (
 	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows, Begun, Standing, Shown
 	kindGo     kind = "go"     // coordinator → member: Seq, Hold, Begun
 	kindRecall kind = "recall" // coordinator → member: Begun, which stands no longer
+	kindOffer  kind = "offer"  // coordinator → member: Seq, Collective, Sizes, Info, Part, Standing, Shown, see offers.go
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 
 	kindResume  kind = "resume"  // member → coordinator, first on a further stream: Group, Got

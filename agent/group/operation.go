@@ -98,6 +98,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	switch {
 	case op.eager == len(c.roster) && (op.hops == 0 || op.hops == op.eager):
 		delete(c.ops, m.Seq) // every host completes it by itself
+		c.allSmall(m.Seq, op)
 	case m.Collective == Barrier:
 		c.planned(&plannedOp{seq: m.Seq, parts: make([][]byte, len(c.hosts)), info: Planned{Algorithm: string(Barrier)}})
 	case op.given < 0:
@@ -278,6 +279,9 @@ func (c *coordinator) conclude(seq uint64, op *pending) {
 		elapsed = max(elapsed, at.Sub(op.begun))
 	}
 	delete(c.ops, seq)
+	if op.sure != nil && op.number != 0 {
+		c.tried(op, elapsed)
+	}
 	if op.number != 0 {
 		c.g.shelf.know(known{kind: op.kind, number: op.number, info: op.info})
 	}

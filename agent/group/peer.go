@@ -70,6 +70,7 @@ func (m *member) grow(t *Tree) {
 			}
 		}
 		to = slices.Concat(m.leaders, m.led)
+		m.passings = t.passings(m.self)
 	}
 	for _, h := range to {
 		m.peerLocked(h) // which nobody else has yet

@@ -131,6 +131,7 @@ func (r *Rank) begin(c contribution, ready *message, alone bool) (o *op, then fu
 	if e := m.foreseeLocked(o); e != nil {
 		ready.Begun = e.kept.number
 		m.pause = m.pauseOf(e)
+		m.hurries(&e.kept.start)
 		then = func() { m.launch(o, func() { m.ahead(o, e) }) }
 	} else if len(o.inputs) == len(m.own) {
 		m.pause = 0

@@ -493,6 +493,16 @@ func TestRandomRepeats(t *testing.T) {
 			if withTree {
 				fab.tree = func(hosts []string) Tree { return Tree{Leaders: make([]int, len(hosts)), Limit: 64} }
 			}
+			if seed%3 == 0 { // two sites, where plans of small operations are offered
+				fab.tree = func(hosts []string) Tree {
+					leaders := make([]int, len(hosts))
+					for i := len(hosts) / 2; i < len(hosts); i++ {
+						leaders[i] = len(hosts) / 2
+					}
+					return Tree{Leaders: leaders, Limit: 1000}
+				}
+				fab.late, fab.predicts = 20*time.Millisecond, time.Millisecond
+			}
 			fab.hold = time.Duration(rng.IntN(300)) * time.Millisecond
 			errs := fab.each("job", ranks, func(r *Rank, rank int) error {
 				rng := rand.New(rand.NewPCG(seed, uint64(rank)))

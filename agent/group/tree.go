@@ -42,6 +42,11 @@ type Tree struct {
 	Order []int `json:"order,omitempty"`
 	// Hops bounds, for a group inside one site, what all ranks contribute together to an alltoall of equal blocks that goes in hops (hops.go), in bytes. 0: none does.
 	Hops int64 `json:"hops,omitempty"`
+	// Via is for each leader, and each other one, from which of them the latter has what is of the former, if that is not much (via.go). Leaders count in the order
+	// of the hosts. Nil: from itself. Only between sites.
+	Via [][]int `json:"via,omitempty"`
+	// Offers says that the coordinator may offer plans for small allgathers, see offers.go. Only between sites.
+	Offers bool `json:"offers,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the largest one-way delay
@@ -87,6 +92,9 @@ func (t *Tree) check(hosts int) error {
 		if l < 0 || l >= hosts || t.Leaders[l] != l {
 			return fmt.Errorf("tree in which host %d is led by %d", h, l)
 		}
+	}
+	if err := t.checkVia(); err != nil {
+		return err
 	}
 	if t.Straight+t.Rounds > 0 && !t.oneSite() {
 		return fmt.Errorf("tree of several sites with %d bytes of an allgather that go straight, or in rounds", t.Straight+t.Rounds)

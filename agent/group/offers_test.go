@@ -1,0 +1,220 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
+
+// twoSites is a tree of four hosts, two at a site.
+func twoSites([]string) Tree { return Tree{Leaders: []int{0, 0, 2, 2}, Limit: 1000} }
+
+// smallOnes has ranks on four hosts of two sites, 40 ms apart, do steps allgathers with a barrier before each. Rank q gives size(step, q) bytes. It returns by what each
+// went at each rank.
+func smallOnes(t *testing.T, setup func(f *fabric), steps int, before func(f *fabric, step int), size func(step, rank int) int64) (how [][]string, f *fabric) {
+	t.Helper()
+	hosts := []string{"a", "b", "c", "d"}
+	f, stop := newFabric(t, hosts...)
+	f.tree, f.late, f.hold, f.predicts = twoSites, 40*time.Millisecond, 45*time.Millisecond, 50*time.Millisecond
+	setup(f)
+	if g := f.hosts[f.ancient]; g != nil {
+		g.cfg.Restamp = nil
+	}
+	how = make([][]string, len(hosts))
+	for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+		for i := range steps {
+			if rank == 0 {
+				before(f, i)
+			}
+			if _, err := finish(r.Start(Call{Collective: Barrier})); err != nil {
+				return fmt.Errorf("barrier %d: %w", i, err)
+			}
+			var want []byte
+			for q := range hosts {
+				want = append(want, fill(i, q, size(i, q))...)
+			}
+			res, err := r.Allgather(context.Background(), Bytes(fill(i, rank, size(i, rank))), Wish{})
+			if err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+			if !bytes.Equal(res.Data, want) {
+				return fmt.Errorf("step %d: wrong bytes", i)
+			}
+			how[rank] = append(how[rank], res.Report.Algorithm)
+			res.Release()
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+	time.Sleep(2 * attachTimeout)
+	stop()
+	f.clean()
+	return how, f
+}
+
+// TestOffers: small allgathers between sites that come again go by a plan, from the same one on at all hosts, as long as that is faster.
+func TestOffers(t *testing.T) {
+	even := func(int, int) int64 { return 30 }
+	nothing := func(*fabric, int) {}
+	const steps = 20
+	all := func(what string) []string { return slices.Repeat([]string{what}, steps) }
+	for name, tc := range map[string]struct {
+		setup  func(f *fabric)
+		before func(f *fabric, step int)
+		size   func(step, rank int) int64
+		check  func(t *testing.T, how []string, f *fabric)
+	}{
+		"again": {check: func(t *testing.T, how []string, f *fabric) {
+			first := slices.Index(how, "test")
+			if first < 1 || first > 4 || slices.Contains(how[first:], "eager") || f.refused > 0 || f.foreseen != steps-first {
+				t.Errorf("they went by %q; %d were begun in vain, and %d as they ended", how, f.refused, f.foreseen)
+			}
+		}},
+		"a plan would be slower": {
+			setup: func(f *fabric) { f.predicts = 200 * time.Millisecond },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if !slices.Equal(how, all("eager")) || len(f.asked) > 3 { // the planner is not asked each time
+					t.Errorf("they went by %q, %d plans were asked for", how, len(f.asked))
+				}
+			},
+		},
+		"a plan is slower": {
+			setup: func(f *fabric) { f.hold = 400 * time.Millisecond },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if n := len(slices.DeleteFunc(slices.Clone(how), func(s string) bool { return s == "eager" })); n < offerTries || n > offerTries+2 || how[steps-1] != "eager" {
+					t.Errorf("they went by %q", how)
+				}
+			},
+		},
+		"one knows no offers": {
+			setup: func(f *fabric) { f.ancient = "c" },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if !slices.Equal(how, all("eager")) || len(f.asked) > 0 {
+					t.Errorf("they went by %q, %d plans were asked for", how, len(f.asked))
+				}
+			},
+		},
+		"never the same": {
+			size: func(step, rank int) int64 { return int64(step*4 + rank) },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if !slices.Equal(how, all("eager")) || f.refused > 0 {
+					t.Errorf("they went by %q, %d were begun in vain", how, f.refused)
+				}
+			},
+		},
+		"one gives more each time": {
+			size: func(step, rank int) int64 {
+				if rank == 2 {
+					return int64(30 + step)
+				}
+				return 30
+			},
+			check: func(t *testing.T, how []string, f *fabric) {
+				if planned := len(slices.DeleteFunc(slices.Clone(how), func(s string) bool { return s == "eager" })); planned > 2 {
+					t.Errorf("they went by %q", how)
+				}
+			},
+		},
+		"two by turns": {
+			size: func(step, rank int) int64 { return int64(30 + step%2) },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if slices.Contains(how[8:], "eager") || f.refused > 0 {
+					t.Errorf("they went by %q, %d were begun in vain", how, f.refused)
+				}
+			},
+		},
+		"the map changes": {
+			before: func(f *fabric, step int) {
+				if step == steps/2 {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					f.age, f.stands = 1, 1
+				}
+			},
+			check: func(t *testing.T, how []string, f *fabric) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				byNew := 0
+				for part := range f.begun {
+					if part[24] == 1 {
+						byNew++
+					}
+				}
+				if how[steps/2-1] != "test" || how[steps-1] != "test" || byNew < 2 {
+					t.Errorf("they went by %q, %d by the new map", how, byNew)
+				}
+			},
+		},
+		"one gives too much": {
+			size: func(_, rank int) int64 {
+				if rank == 1 {
+					return 5000
+				}
+				return 30
+			},
+			check: func(t *testing.T, how []string, f *fabric) {
+				if !slices.Equal(how, all("test")) || f.foreseen != steps-1 {
+					t.Errorf("they went by %q, %d as they had begun", how, f.foreseen)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tc.setup == nil {
+					tc.setup = func(*fabric) {}
+				}
+				if tc.before == nil {
+					tc.before = nothing
+				}
+				if tc.size == nil {
+					tc.size = even
+				}
+				how, f := smallOnes(t, tc.setup, steps, tc.before, tc.size)
+				if t.Failed() {
+					return
+				}
+				for rank := range how {
+					if !slices.Equal(how[rank], how[0]) {
+						t.Errorf("rank %d went by %q, and rank 0 by %q", rank, how[rank], how[0])
+					}
+				}
+				tc.check(t, how[0], f)
+			})
+		})
+	}
+}
+
+// TestOffersStay: another group of the same ranks begins by what was offered to the one before.
+func TestOffersStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, stop := newFabric(t, "a", "b", "c", "d")
+		f.tree, f.late, f.hold, f.predicts = twoSites, 40*time.Millisecond, 45*time.Millisecond, 50*time.Millisecond
+		for group, steps := range []int{8, 1} {
+			for i, err := range f.each(fmt.Sprint("job", group), []string{"a", "b", "c", "d"}, func(r *Rank, rank int) error {
+				for i := range steps {
+					how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
+					if err != nil || group == 1 && how != "test" {
+						return fmt.Errorf("step %d by %q: %v", i, how, err)
+					}
+				}
+				return nil
+			}) {
+				if err != nil {
+					t.Errorf("group %d, rank %d: %v", group, i, err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		stop()
+	})
+}
