@@ -11,8 +11,9 @@
 //     results and lets the engine run the host's part.
 //
 // What ranks contribute to small operations travels between the members at once, over a tree
-// that comes with the roster, and needs no plan (tree.go; docs/design/operations.md). Inside one site they go in
-// rounds (rounds.go), straight (straight.go) or, the blocks of alltoalls, in hops (hops.go).
+// that comes with the roster, and needs no plan (tree.go; docs/design/operations.md), between sites by the shortest ways (via.go). Inside one site they go in
+// rounds (rounds.go), straight (straight.go) or, the blocks of alltoalls, in hops (hops.go). Operations that come again go by a plan that hosts have
+// kept (standing.go, ahead.go), small ones by one that their coordinator has offered (offers.go).
 //
 // A plan is over hosts. In an alltoall, all that the ranks of one host have for those of
 // another is one block of it; rooms (room.go) say where its pieces lie.

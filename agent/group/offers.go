@@ -122,12 +122,15 @@ func (c *coordinator) smallOver(ctx context.Context, s *smallOver) {
 	if o, ok := c.offers.made[kind]; ok && s.seq < o.from || c.offers.asking {
 		return // it is on its way
 	}
-	if !c.g.shelf.wantsOffer(c.looseOf(plan.Allgather, 0), kind, s.at) {
-		return
-	}
 	req := Request{Group: c.id, Seq: s.seq, Collective: plan.Allgather, Hosts: c.hosts, Sizes: make([]int64, len(c.hosts)), Ahead: true}
 	for r, h := range places(c.roster, c.hosts) {
 		req.Sizes[h] += s.sizes[r]
+	}
+	if !req.shows() { // who gives nothing shows nobody that he has begun: hosts would wait for the coordinator's word
+		return
+	}
+	if !c.g.shelf.wantsOffer(c.looseOf(plan.Allgather, 0), kind, s.at) {
+		return
 	}
 	c.offers.asking = c.g.start(func() {
 		o := &plannedOffer{of: s, without: s.took, kind: kind, request: req}

@@ -154,6 +154,14 @@ func TestOffers(t *testing.T) {
 				}
 			},
 		},
+		"one gives nothing": {
+			size: func(_, rank int) int64 { return int64(30 * min(rank, 1)) },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if !slices.Equal(how, all("eager")) || len(f.asked) > 0 {
+					t.Errorf("they went by %q, %d plans were asked for", how, len(f.asked))
+				}
+			},
+		},
 		"one gives too much": {
 			size: func(_, rank int) int64 {
 				if rank == 1 {
