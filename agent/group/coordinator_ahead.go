@@ -154,6 +154,7 @@ func (r *Request) shows() bool {
 func (c *coordinator) recall(number uint64) {
 	c.g.shelf.withdraw(number)
 	c.offers.recalled(number)
+	c.parked = slices.DeleteFunc(c.parked, func(p parked) bool { return p.m.Kind == kindOffer && p.m.Standing == number })
 	for _, op := range c.ops {
 		if op.sure != nil && op.sure.number == number {
 			op.number, op.stale = 0, true // it is not the planner's latest that took so long

@@ -200,9 +200,13 @@ func (c *coordinator) offer(o *plannedOffer) {
 	}
 	c.offers.made[o.kind] = offered{o.number, word.Seq}
 	for i, h := range c.hosts {
-		if b := c.boxes[h]; b != nil && !c.gone[h] {
-			word.Part = o.parts[i]
+		word.Part = o.parts[i]
+		switch b := c.boxes[h]; {
+		case c.gone[h]:
+		case b != nil:
 			b.send(word)
+		case len(c.parked) < peerQueue: // a small operation can be over before its host has attached
+			c.parked = append(c.parked, parked{h, word})
 		}
 	}
 	c.g.shelf.know(known{kind: o.kind, number: o.number, info: o.info})
@@ -219,9 +223,14 @@ func (c *coordinator) firstBy(s, last *smallOver) uint64 {
 	}
 	var far time.Duration
 	for _, h := range c.hosts {
-		if h != c.g.cfg.Self {
-			far = max(far, c.g.cfg.Latency(h))
+		if h == c.g.cfg.Self || c.gone[h] {
+			continue
 		}
+		way := c.g.cfg.Latency(h)
+		if c.boxes[h] == nil {
+			way *= 3 // its word that it attaches is on its way
+		}
+		far = max(far, way)
 	}
 	ahead := math.Ceil(float64(far+offerSlack) / float64(max(apart, time.Millisecond)))
 	return max(c.begunHere(), s.seq+1) + uint64(min(ahead, maxOfferAhead))
@@ -323,12 +332,19 @@ func (s *shelf) serves(names [sha256.Size]byte, from string, rank int, size int6
 	})
 }
 
-// wantsOffer notes that a call was small, and reports whether a plan of its kind is to be offered.
+// wantsOffer notes that a call was small, and reports whether a plan of its kind is to be made, to be offered. Each one that nobody has begun by
+// doubles how often the next call must have been the same.
 func (s *shelf) wantsOffer(of, kind callKind, now time.Time) bool {
 	keep, _ := s.planned(of, kind, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return keep && now.After(s.moodOf(of).habitOf(kind).rest)
+	m := s.moodOf(of)
+	h := m.habitOf(kind)
+	if !keep || !h.right && h.planned < 1<<m.unused || now.Before(h.rest) {
+		return false
+	}
+	m.unused = min(m.unused+1, maxMistrust)
+	return true
 }
 
 // atLeast notes what a small call takes at least, in which its coordinator is not the last to have all.

@@ -106,8 +106,8 @@ func TestOffers(t *testing.T) {
 		"never the same": {
 			size: func(step, rank int) int64 { return int64(step*4 + rank) },
 			check: func(t *testing.T, how []string, f *fabric) {
-				if !slices.Equal(how, all("eager")) || f.refused > 0 {
-					t.Errorf("they went by %q, %d were begun in vain", how, f.refused)
+				if !slices.Equal(how, all("eager")) || f.refused > 0 || len(f.asked) != 1 {
+					t.Errorf("they went by %q, %d were begun in vain; %d plans were asked for", how, f.refused, len(f.asked))
 				}
 			},
 		},
@@ -200,6 +200,41 @@ func TestOffers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOfferBeforeAttach: what is offered before a host has attached to its coordinator comes to it when it has.
+func TestOfferBeforeAttach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := []string{"a", "b", "c", "d"}
+		f, stop := newFabric(t, hosts...)
+		f.tree, f.late, f.hold, f.predicts = twoSites, 40*time.Millisecond, 45*time.Millisecond, 50*time.Millisecond
+		open := f.hosts["d"].cfg.Open
+		f.hosts["d"].cfg.Open = func(ctx context.Context, host string) (Stream, error) {
+			if host == "a" {
+				time.Sleep(500 * time.Millisecond)
+			}
+			return open(ctx, host)
+		}
+		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+			for i := range 10 {
+				how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
+				if err != nil || i == 9 && how != "test" {
+					return fmt.Errorf("step %d by %q: %v", i, how, err)
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+		time.Sleep(time.Second)
+		stop()
+		if f.refused > 0 {
+			t.Errorf("%d were begun in vain", f.refused)
+		}
+	})
 }
 
 // TestOffersStay: another group of the same ranks begins by what was offered to the one before.

@@ -117,6 +117,7 @@ type mood struct {
 	of       callKind // of no rank
 	habits   []habit  // the latest last
 	mistrust int      // how often hosts have begun in vain, less how often they were right to begin by a plan for the first time
+	unused   int      // plans made to be offered since hosts were right to begin by any
 }
 
 // A habit is what all ranks have asked for before.
@@ -305,6 +306,7 @@ func (s *shelf) right(of, kind callKind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.moodOf(of)
+	m.unused = 0
 	if h := m.habitOf(kind); !h.right { // what goes on and on says nothing of others
 		h.right = true
 		m.mistrust = max(m.mistrust-1, 0)
