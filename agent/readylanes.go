@@ -24,6 +24,8 @@ const (
 	pingBytes = 130
 	pingEvery = 25 * time.Second
 	pingShare = 0.005
+	// mostReady is how many lanes of a pair of hosts are made ready at most where it takes several to fill its part of the link.
+	mostReady = 4
 	// readyNear is how many hosts of a site at most have lanes ready to each other, as each keeps two connections to each, and nearPause the time after a handshake among them: a host
 	// that is one of many on few processors, as in a lab, is not to take those from the others.
 	readyNear = 64
@@ -34,8 +36,8 @@ const (
 	tryEvery = 10 * time.Second
 )
 
-// readyLanes has lanes dialed before an exchange wants them, until ctx ends. To hosts of other sites: each one's lane 0, and over a way that loses packets the spare one beside it, or
-// a TCP lane. These are what an allgather of all hosts uses, in which each pair of hosts of two sites carries its part. Over a way with losses a hundred handshakes at once, beside the data, cost a first operation as much as the data do.
+// readyLanes has lanes dialed before an exchange wants them, until ctx ends. To hosts of other sites: each one's lane 0, over a way that loses packets the spare one beside it, or
+// a TCP lane, and up to four where a pair of hosts needs several. These are what an allgather of all hosts uses, in which each pair of hosts of two sites carries its part. Over a way with losses a hundred handshakes at once, beside the data, cost a first operation as much as the data do.
 // Links that are too slow for the pings of all pairs have no lanes made ready. To hosts of its own site, unless there are many: the lane that data go over. An alltoall wants all of them at once, and
 // a handshake takes more processor time than a small block does.
 func (a *Agent) readyLanes(ctx context.Context) {
@@ -176,7 +178,10 @@ func readyOver(e netmap.Estimate, here, there int) (w readiness) {
 	if p.Lossy() {
 		w.lanes = 2
 	}
-	if pings := float64(here*there*w.lanes) * pingBytes / pingEvery.Seconds(); pings > pingShare*rate {
+	p.Flows = here * there
+	w.lanes = max(w.lanes, min(p.Lanes(), mostReady))
+	pings := float64(here*there) * pingBytes / pingEvery.Seconds() // of one lane of each pair
+	if w.lanes = min(w.lanes, int(pingShare*rate/pings)); w.lanes == 0 {
 		return readiness{}
 	}
 	w.pause = time.Duration(readyBytes * float64(here) / (readyShare * rate) * float64(time.Second))

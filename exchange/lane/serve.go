@@ -82,6 +82,7 @@ func (e *Endpoint) adopt(ctx context.Context, l *link) error {
 // serve accepts the streams of an adopted link until it or the endpoint ends.
 func (e *Endpoint) serve(l *link) {
 	e.log.Debug("connected", "peer", l.peer.Name, "addr", l.peer.Addr, "lane", l.lane, "dialed", l.dialed)
+	defer l.grow()()
 	for {
 		qs, err := l.conn.AcceptStream(e.ctx)
 		if err != nil {
