@@ -274,6 +274,9 @@ func (m *member) offer(msg message) {
 	kind := kindOf(m.names, m.own, func(r int) *message { return &message{Collective: msg.Collective, Size: msg.Sizes[r]} })
 	start := message{Kind: kindStart, Collective: msg.Collective, Sizes: msg.Sizes, Info: msg.Info, Part: msg.Part, Standing: msg.Standing, Shown: msg.Shown}
 	k := kept{kind: kind, names: m.names, number: msg.Standing, from: m.roster[0], start: start, borne: time.Now(), took: msg.Info.Predicted}
+	if k.bytes() > maxKeptPart {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.offers = slices.DeleteFunc(m.offers, func(o offer) bool { return o.kept.kind == kind })
