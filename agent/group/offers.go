@@ -215,9 +215,9 @@ func (c *coordinator) offer(o *plannedOffer) {
 }
 
 // firstBy is the first operation that no host will have begun when an offer arrives that is sent now, after s, and before that last; nil for none. Operations
-// are as far apart as they were.
+// are as far apart as they were; of the first it is not known how long others waited for the ranks here, but that it took a way.
 func (c *coordinator) firstBy(s, last *smallOver) uint64 {
-	apart := s.took
+	apart := max(s.took, c.tree.Bound)
 	if last != nil && s.seq > last.seq {
 		apart = s.at.Sub(last.at) / time.Duration(s.seq-last.seq)
 	}

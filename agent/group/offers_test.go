@@ -202,6 +202,41 @@ func TestOffers(t *testing.T) {
 	}
 }
 
+// TestOfferOfLateRank: where the coordinator's rank calls last, and has all a moment later, operations are not taken to be moments apart: the first one by the offer is near.
+func TestOfferOfLateRank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := []string{"a", "b", "c", "d"}
+		f, stop := newFabric(t, hosts...)
+		f.late, f.hold, f.predicts = 40*time.Millisecond, 5*time.Millisecond, 5*time.Millisecond
+		f.tree = func([]string) Tree {
+			t := twoSites(nil)
+			t.Bound = f.late
+			return t
+		}
+		for _, g := range f.hosts { // without a plan it takes two ways, whatever the coordinator sees
+			g.cfg.Small = func([]string, []int, []int64) time.Duration { return 2 * f.late }
+		}
+		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+			if rank == 0 {
+				time.Sleep(500 * time.Millisecond)
+			}
+			for i := range 10 {
+				how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
+				if err != nil || i == 9 && how != "test" {
+					return fmt.Errorf("step %d by %q: %v", i, how, err)
+				}
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+		time.Sleep(time.Second)
+		stop()
+	})
+}
+
 // TestOfferBeforeAttach: what is offered before a host has attached to its coordinator comes to it when it has.
 func TestOfferBeforeAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
