@@ -21,30 +21,38 @@ import (
 // errLossy is why no plan of a small operation is offered.
 var errLossy = errors.New("links lose packets, and a plan sends nothing twice")
 
+// offerable says why no plan of r is to be offered, nil if one may.
+func (a *Agent) offerable(r group.Request) error {
+	snap := a.plansMap(r.Hosts)
+	if err := complete(snap); err != nil {
+		return err
+	}
+	if !safe(snap, r.Sizes) {
+		return errLossy
+	}
+	return nil
+}
+
 // plan makes the plan of one operation from one snapshot, or takes one that is kept, or the one that
 // the ranks have brought, and cuts it into parts: the coordinator's share of group.Config.
 func (a *Agent) plan(ctx context.Context, r group.Request) ([][]byte, group.Planned, error) {
 	begun := time.Now()
 	id := exchangeID(r.Group, r.Seq)
+	if r.Ahead {
+		if err := a.offerable(r); err != nil {
+			return nil, group.Planned{}, err
+		}
+	}
 	if parts, info, ok := a.planKept(id, r, begun); ok {
 		info.Cost = time.Since(begun)
 		return parts, info, nil
 	}
 	var snap *netmap.Snapshot
 	var mapErr error
-	switch {
-	case r.Plan != nil: // it needs no map
-		snap = a.snapshotOf(r.Hosts)
+	if r.Plan != nil {
+		snap = a.snapshotOf(r.Hosts) // it needs no map: nothing is worth a wait
 		mapErr = complete(snap)
-	case r.Ahead:
-		snap = a.plansMap(r.Hosts)
-		if err := complete(snap); err != nil {
-			return nil, group.Planned{}, err
-		}
-		if !safe(snap, r.Sizes) {
-			return nil, group.Planned{}, errLossy
-		}
-	default:
+	} else {
 		snap, mapErr = a.waitForMap(ctx, r.Hosts)
 	}
 	begun = time.Now()
