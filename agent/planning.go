@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -17,21 +16,6 @@ import (
 	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
-
-// errLossy is why no plan of a small operation is offered.
-var errLossy = errors.New("links lose packets, and a plan sends nothing twice")
-
-// offerable says why no plan of r is to be offered, nil if one may.
-func (a *Agent) offerable(r group.Request) error {
-	snap := a.plansMap(r.Hosts)
-	if err := complete(snap); err != nil {
-		return err
-	}
-	if !safe(snap, r.Sizes) {
-		return errLossy
-	}
-	return nil
-}
 
 // plan makes the plan of one operation from one snapshot, or takes one that is kept, or the one that
 // the ranks have brought, and cuts it into parts: the coordinator's share of group.Config.

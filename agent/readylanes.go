@@ -38,7 +38,7 @@ const (
 
 // readyLanes has lanes dialed before an exchange wants them, until ctx ends. To hosts of other sites: each one's lane 0, over a way that loses packets the spare one beside it, or
 // a TCP lane, and up to four where a pair of hosts needs several. These are what an allgather of all hosts uses, in which each pair of hosts of two sites carries its part. Over a way with losses a hundred handshakes at once, beside the data, cost a first operation as much as the data do.
-// Links that are too slow for the pings of all pairs have no lanes made ready. To hosts of its own site, unless there are many: the lane that data go over. An alltoall wants all of them at once, and
+// Links that are too slow for the pings of all pairs have fewer lanes made ready, or none. To hosts of its own site, unless there are many: the lane that data go over. An alltoall wants all of them at once, and
 // a handshake takes more processor time than a small block does.
 func (a *Agent) readyLanes(ctx context.Context) {
 	b, begun := beat.Of(a.name), time.Now()

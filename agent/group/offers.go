@@ -89,6 +89,9 @@ func (c *coordinator) kindOfSizes(sizes []int64) callKind {
 	return kindOf(c.names, ranksUpTo(len(sizes)), func(r int) *message { return &message{Collective: plan.Allgather, Size: sizes[r]} })
 }
 
+// allgathers names allgathers of any sizes.
+func (c *coordinator) allgathers() callKind { return c.looseOf(plan.Allgather, 0) }
+
 func ranksUpTo(n int) []int {
 	ranks := make([]int, n)
 	for r := range ranks {
@@ -129,7 +132,7 @@ func (c *coordinator) smallOver(ctx context.Context, s *smallOver) {
 	if !req.shows() { // who gives nothing shows nobody that he has begun: hosts would wait for the coordinator's word
 		return
 	}
-	if !c.g.shelf.wantsOffer(c.looseOf(plan.Allgather, 0), kind, s.at) {
+	if !c.g.shelf.wantsOffer(c.allgathers(), kind, s.at) {
 		return
 	}
 	c.offers.asking = c.g.start(func() {
@@ -161,7 +164,7 @@ func (c *coordinator) span(seq uint64, kind callKind, s smallSpan) {
 		return
 	}
 	delete(c.offers.spans, seq)
-	c.g.shelf.took(c.looseOf(plan.Allgather, 0), kind, max(0, known.over.Sub(known.called)))
+	c.g.shelf.took(c.allgathers(), kind, max(0, known.over.Sub(known.called)))
 }
 
 // allSmall notes when the last rank called of a small operation, of which all ranks have told.
@@ -186,12 +189,12 @@ func (c *coordinator) offer(o *plannedOffer) {
 	switch {
 	case o.err != nil || o.number == 0 || o.info.Predicted == 0 || float64(o.info.Predicted) > offerWorth*float64(o.without):
 		c.g.log.Debug("no plan is offered", "group", c.id, "seq", o.of.seq, "predicted", o.info.Predicted, "without", o.without, "err", o.err)
-		c.g.shelf.pass(c.looseOf(plan.Allgather, 0), o.kind, time.Now().Add(reviewPause))
+		c.g.shelf.pass(c.allgathers(), o.kind, time.Now().Add(reviewPause))
 		return
 	}
-	c.g.shelf.atLeast(c.looseOf(plan.Allgather, 0), o.kind, o.without)
+	c.g.shelf.atLeast(c.allgathers(), o.kind, o.without)
 	word := message{Kind: kindOffer, Seq: c.firstBy(o.of, last), Collective: plan.Allgather, Sizes: o.of.sizes, Info: &o.info, Standing: o.number}
-	word.Shown = c.shown == len(c.hosts) && o.request.shows()
+	word.Shown = true // the request shows, and whoever knows offers goes by that, also if he has yet to attach
 	if len(c.offers.made) >= maxKept {
 		clear(c.offers.made)
 	}
@@ -380,7 +383,7 @@ func (s *shelf) tried(of, kind callKind, took time.Duration, now time.Time) bool
 		return false
 	}
 	h.large.add(took)
-	if h.large.n < offerTries || h.large.mean() <= slowerWorth*max(h.small.mean(), float64(h.least)) {
+	if h.large.n < offerTries || h.large.mean <= slowerWorth*max(h.small.mean, float64(h.least)) {
 		return false
 	}
 	h.rest, h.large = now.Add(standingTime), times{}
@@ -389,8 +392,8 @@ func (s *shelf) tried(of, kind callKind, took time.Duration, now time.Time) bool
 
 // times are how long operations took, the latest of which count most.
 type times struct {
-	n   int
-	avg float64
+	n    int     // up to timesKept
+	mean float64 // nanoseconds
 }
 
 // timesKept is how many of them count.
@@ -398,7 +401,5 @@ const timesKept = 8
 
 func (t *times) add(took time.Duration) {
 	t.n = min(t.n+1, timesKept)
-	t.avg += (float64(took) - t.avg) / float64(t.n)
+	t.mean += (float64(took) - t.mean) / float64(t.n)
 }
-
-func (t *times) mean() float64 { return t.avg }

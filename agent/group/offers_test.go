@@ -237,7 +237,7 @@ func TestOfferOfLateRank(t *testing.T) {
 	})
 }
 
-// TestOfferBeforeAttach: what is offered before a host has attached to its coordinator comes to it when it has.
+// TestOfferBeforeAttach: what is offered before a host has attached to its coordinator comes to it when it has, and nobody waits for the coordinator's word then.
 func TestOfferBeforeAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := []string{"a", "b", "c", "d"}
@@ -252,9 +252,13 @@ func TestOfferBeforeAttach(t *testing.T) {
 		}
 		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
 			for i := range 10 {
+				begun := time.Now()
 				how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
 				if err != nil || i == 9 && how != "test" {
 					return fmt.Errorf("step %d by %q: %v", i, how, err)
+				}
+				if took := time.Since(begun); i == 9 && took > f.hold+10*time.Millisecond {
+					return fmt.Errorf("step %d took %v", i, took)
 				}
 				time.Sleep(200 * time.Millisecond)
 			}

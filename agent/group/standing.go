@@ -94,8 +94,8 @@ func (g *Groups) number(all callKind, parts, columns [][]byte) uint64 {
 
 // A kept plan is a host's share of one, as the coordinator sent it.
 type kept struct {
-	kind   callKind // of the host's ranks
-	names  [sha256.Size]byte
+	kind   callKind          // of the host's ranks
+	names  [sha256.Size]byte // of the roster: a digest
 	number uint64
 	from   string  // the coordinator's host
 	start  message // without what was of one operation
@@ -127,9 +127,9 @@ type habit struct {
 	right   bool // since then hosts were right to
 
 	// Of what is small, see offers.go.
-	small, large times // without a plan, and by one
-	least        time.Duration
-	rest         time.Time // no plan is offered before it
+	small, large times         // without a plan, and by one
+	least        time.Duration // what it takes without, by a forecast
+	rest         time.Time     // no plan is offered before it
 }
 
 // A shelf holds the plans that stand, newest last. Few are in use at a time: they are searched one by one.

@@ -49,8 +49,8 @@ type Tree struct {
 	Offers bool `json:"offers,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
-	// Bound is the least time that any small operation could take: the largest one-way delay
-	// between two hosts. 0 where unknown.
+	// Bound is the least time that any small operation could take: the longest of the shortest
+	// ways between two hosts, by way of leaders or straight. 0 where unknown.
 	Bound time.Duration `json:"bound,omitempty"`
 	Epoch uint64        `json:"epoch,omitempty"` // of the map
 }

@@ -1,8 +1,6 @@
 package lane
 
-import (
-	"time"
-)
+import "time"
 
 const (
 	// growEvery is how often a connection between sites has something to send until it knows how large its packets may be, and growTimes how often in all: four
@@ -21,7 +19,7 @@ const (
 func (l *link) grow() (stop func()) {
 	left := growTimes
 	var timer *time.Timer
-	ready := make(chan struct{})
+	ready := make(chan struct{}) // timer is set
 	timer = time.AfterFunc(growEvery, func() {
 		<-ready
 		if left--; l.up.Err() != nil || l.conn.ConnectionStats().SmoothedRTT < growRTT {

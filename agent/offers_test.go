@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gridagent/gridagent/probe/netmap"
+)
+
+// TestSmallOver: contributions gather at leaders, cross, and spread; what is passed on is there whole.
+func TestSmallOver(t *testing.T) {
+	const mbit = 1e6 / 8
+	hosts := []netmap.Host{{Name: "a1", Site: "A"}, {Name: "a2", Site: "A"}, {Name: "b1", Site: "B"}, {Name: "b2", Site: "B"}}
+	var est []netmap.Estimate
+	for i := range hosts {
+		for j := range hosts {
+			e := netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: time.Millisecond, Bandwidth: 80 * mbit}
+			if (i < 2) != (j < 2) {
+				e.Latency, e.Bandwidth = 20*time.Millisecond, 8*mbit
+			}
+			if i == 2 && j == 0 {
+				e.Latency = 30 * time.Millisecond // that way only
+			}
+			est = append(est, e)
+		}
+	}
+	snap := netmap.NewSnapshot(1, hosts, est)
+	for _, tt := range []struct {
+		sizes []int64
+		want  time.Duration
+	}{
+		{[]int64{0, 0, 0, 0}, 32 * time.Millisecond},               // b2, b1, a1, a2
+		{[]int64{0, 0, 10000, 10000}, 55 * time.Millisecond},       // 2, 50 and 3
+		{[]int64{100000, 100000, 0, 0}, 252 * time.Millisecond},    // 11, 220 and 21
+		{[]int64{0, 200000, 100000, 0}, (21 + 220 + 21) * 1000000}, // the former, though b1's take 141
+	} {
+		if got := smallOver(snap, leaders(snap), tt.sizes); (got - tt.want).Abs() > 10*time.Microsecond {
+			t.Errorf("%d bytes take %v, want %v", tt.sizes, got, tt.want)
+		}
+	}
+}
+
+// TestSafe: over which links plans of small operations are offered.
+func TestSafe(t *testing.T) {
+	for _, tt := range []struct {
+		loss  float64
+		sizes []int64
+		want  bool
+	}{
+		{0, []int64{1 << 20, 1 << 20, 1 << 20, 1 << 20}, true},
+		{0.02, []int64{100, 100, 100, 100}, true}, // two packets over each
+		{0.02, []int64{100, 6000, 0, 0}, false},   // seven
+		{0.06, []int64{100, 100, 0, 0}, false},
+	} {
+		known := siteHosts(2, 1e6, "A", "B")
+		var est []netmap.Estimate
+		for i := range 4 {
+			for j := range 4 {
+				e := known.Estimate(i, j)
+				if i < 2 && j >= 2 {
+					e.Loss, e.LossOf, e.Known = tt.loss, 9999, e.Known|netmap.FieldLoss
+				}
+				est = append(est, e)
+			}
+		}
+		if got := safe(netmap.NewSnapshot(3, known.Hosts(), est), tt.sizes); got != tt.want {
+			t.Errorf("%d bytes over a link that loses %g: %v", tt.sizes, tt.loss, got)
+		}
+	}
+}
