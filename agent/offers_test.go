@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -40,6 +41,63 @@ func TestSmallOver(t *testing.T) {
 	}
 }
 
+// TestStraightOver: blocks of a site to another one share what that lets through together, and go twice where they may be lost.
+func TestStraightOver(t *testing.T) {
+	const kb = 1000 // bytes, a millisecond of a flow between sites
+	known := siteHosts(2, kb*1000, "A", "B")
+	block := func(from, to int, bytes int64) [][]int64 {
+		m := make([][]int64, 4)
+		for i := range m {
+			m[i] = make([]int64, 4)
+		}
+		m[from][to] = bytes
+		return m
+	}
+	all := block(0, 0, 0)
+	for i := range all {
+		for j := range all {
+			all[i][j] = 10 * kb
+		}
+	}
+	heads := 4 * farHead * time.Microsecond
+	for name, tt := range map[string]struct {
+		matrix   [][]int64
+		capacity netmap.BytesPerSec
+		loss     float64
+		want     time.Duration // beside the latency between sites
+	}{
+		"nothing":   {block(0, 0, 0), 0, 0, heads},
+		"one block": {block(0, 2, 10*kb), 0, 0, 10*time.Millisecond + heads},
+		"all":       {all, 0, 0, 40*time.Millisecond + heads},
+		"all, of a link that lets two flows through": {all, 2 * kb * 1000, 0, 20*time.Millisecond + heads/2},
+		"twice": {all, 0, 0.02, 80*time.Millisecond + 2*heads},
+	} {
+		var est []netmap.Estimate
+		var latency time.Duration
+		for i := range 4 {
+			for j := range 4 {
+				e := known.Estimate(i, j)
+				if i < 2 && j >= 2 {
+					latency = e.Latency
+					if tt.capacity > 0 {
+						e.Capacity, e.Known = tt.capacity, e.Known|netmap.FieldCapacity
+					}
+					if tt.loss > 0 {
+						e.Loss, e.LossOf, e.Known = tt.loss, 9999, e.Known|netmap.FieldLoss
+					}
+				} else if (i < 2) != (j < 2) {
+					e.Bandwidth *= 100
+				}
+				est = append(est, e)
+			}
+		}
+		snap := netmap.NewSnapshot(1, known.Hosts(), est)
+		if got := straightOver(snap, leaders(snap), tt.matrix); (got - latency - tt.want).Abs() > 10*time.Microsecond {
+			t.Errorf("%s: %v beside the latency, want %v", name, got-latency, tt.want)
+		}
+	}
+}
+
 // TestSafe: over which links plans of small operations are offered.
 func TestSafe(t *testing.T) {
 	for _, tt := range []struct {
@@ -63,8 +121,17 @@ func TestSafe(t *testing.T) {
 				est = append(est, e)
 			}
 		}
-		if got := safe(netmap.NewSnapshot(3, known.Hosts(), est), tt.sizes); got != tt.want {
+		snap := netmap.NewSnapshot(3, known.Hosts(), est)
+		if got := safe(snap, group.Request{Sizes: tt.sizes}); got != tt.want {
 			t.Errorf("%d bytes over a link that loses %g: %v", tt.sizes, tt.loss, got)
+		}
+		matrix := make([][]int64, 4) // as many bytes over the same link, to one host; the other one gets as much of its neighbour
+		for i := range matrix {
+			matrix[i] = make([]int64, 4)
+			matrix[i][2] = tt.sizes[i]
+		}
+		if got := safe(snap, group.Request{Matrix: matrix}); got != tt.want {
+			t.Errorf("blocks of %d bytes over a link that loses %g: %v", tt.sizes, tt.loss, got)
 		}
 	}
 }

@@ -43,13 +43,18 @@ func (m *member) kindOf(inputs map[int]contribution) callKind {
 	return kindOf(m.names, m.own, func(r int) *message { c := inputs[r]; return &c.call })
 }
 
-// keep keeps this host's part of a plan that was good.
-func (m *member) keep(kind callKind, start *message, took time.Duration) {
+// keep keeps this host's part of a plan that was good for those inputs.
+func (m *member) keep(inputs map[int]contribution, start *message, took time.Duration) {
 	if start.Standing == 0 || m.g.cfg.Restamp == nil {
 		return
 	}
-	k := kept{kind: kind, names: m.names, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now(), took: took}
+	k := kept{kind: m.kindOf(inputs), names: m.names, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now(), took: took}
 	k.start.Hold, k.start.Begun = 0, 0
+	if start.Collective == plan.Alltoall {
+		for _, r := range m.own {
+			k.start.Given = append(k.start.Given, inputs[r].call.Rows)
+		}
+	}
 	m.g.shelf.put(k)
 }
 

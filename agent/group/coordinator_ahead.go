@@ -150,6 +150,19 @@ func (r *Request) shows() bool {
 	return true
 }
 
+// rowsShow is shows for an alltoall of ranks on such hosts to which each sends what its row says.
+func rowsShow(rows [][]byte, hosts []int) bool {
+	for s, b := range rows {
+		r := runReader{b: b}
+		for d := range hosts {
+			if size, err := r.next(); err != nil || size == 0 && hosts[s] != hosts[d] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // recall takes a standing plan back, also from operations that go on by it.
 func (c *coordinator) recall(number uint64) {
 	c.g.shelf.withdraw(number)

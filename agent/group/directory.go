@@ -93,8 +93,8 @@ type registration struct {
 	given time.Duration // what the rank was given when it began to wait; 0 is none
 	until time.Time     // when limit ends
 	// The host knows contributions that go so: message.Straight and those behind it.
-	straight, rounds, across, long, farFirst, far, offers bool
-	out                                                   chan message // waiting (dropped when full), then one formed or refused
+	straight, rounds, across, long, farFirst, far, offers, offersAll bool
+	out                                                              chan message // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
@@ -128,7 +128,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
 	reg := &registration{
-		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, long: m.Long, farFirst: m.FarFirst, far: m.Far, offers: m.Offers, out: make(chan message, 4),
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, long: m.Long, farFirst: m.FarFirst, far: m.Far, offers: m.Offers, offersAll: m.OffersAll, out: make(chan message, 4),
 	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
@@ -136,11 +136,12 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		d.changed(f)
 		return reg, nil
 	}
-	hosts, straight, rounds, across, long, farFirst, far, offers := make([]string, f.ranks), true, true, true, true, true, true, true
+	hosts, straight, rounds, across, long, farFirst, far, offers, offersAll := make([]string, f.ranks), true, true, true, true, true, true, true, true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
 		straight, rounds, across, long = straight && reg.straight, rounds && reg.rounds, across && reg.across, long && reg.long
 		farFirst, far, offers = farFirst && reg.farFirst, far && reg.far, offers && reg.offers
+		offersAll = offersAll && reg.offersAll
 	}
 	var id ID
 	rand.Read(id[:])
@@ -163,6 +164,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		}
 		if formed.Tree != nil {
 			formed.Tree.Offers = offers && !formed.Tree.oneSite()
+			formed.Tree.OffersAll = formed.Tree.Offers && offersAll
 			if !offers {
 				formed.Tree.Via = nil
 			}

@@ -77,11 +77,10 @@ func (m *member) execute(o *op, msg message) {
 	inputs := o.inputs
 	o.inputs = nil
 	m.mu.Unlock()
-	key := m.kindOf(inputs)
-	m.g.shelf.drop(key)
+	m.g.shelf.drop(m.kindOf(inputs))
 	res, err := m.exchange(m.ctx, o, &msg, inputs, nil)
 	if err == nil {
-		m.keep(key, &msg, time.Since(begun))
+		m.keep(inputs, &msg, time.Since(begun))
 	}
 	m.complete(o, res, err, begun)
 	m.finishRun(o, res)

@@ -140,8 +140,9 @@ type Config struct {
 	// Tree says how small operations of a group over hosts, in the order of their lowest rank,
 	// travel. Nil means that they are planned like others.
 	Tree func(hosts []string) Tree
-	// Small forecasts how long contributions of so many bytes of each of hosts take by their leaders (see [Tree]) until the last host has all. Nil: nobody knows.
-	Small func(hosts []string, leaders []int, sizes []int64) time.Duration
+	// Small forecasts how long what r asks for takes if it travels with its calls, until the last host has all: by the leaders of the hosts (see [Tree]), or, of an
+	// alltoall, straight. Nil: nobody knows.
+	Small func(r Request, leaders []int, straight bool) time.Duration
 	// Latency estimates the one-way latency from host, 0 where unknown.
 	Latency func(host string) time.Duration
 	// Way says what is believed of the way to host: with many groups at once their messages are spread over time, see

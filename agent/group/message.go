@@ -54,15 +54,16 @@ type message struct {
 	Root       int             `json:"root,omitempty"`  // of a broadcast
 	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
 	Tree       *Tree           `json:"tree,omitempty"`
-	Straight   bool            `json:"straight,omitempty"`  // register: the host knows contributions that go straight
-	Rounds     bool            `json:"rounds,omitempty"`    // register: and those that go in rounds
-	Across     bool            `json:"across,omitempty"`    // register: and those of alltoalls that are larger
-	Long       bool            `json:"long,omitempty"`      // register: and those in rounds that are, and those in hops
-	FarFirst   bool            `json:"far_first,omitempty"` // register: and rounds that go to the farthest host first
-	Far        bool            `json:"far,omitempty"`       // register: and alltoalls that go straight between sites
-	Offers     bool            `json:"offers,omitempty"`    // register: and plans that are offered, and leaders that pass on what is of others
-	Hop        int             `json:"hop,omitempty"`       // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
-	Past       uint64          `json:"past,omitempty"`      // items: operations before it are over at those whose contributions these are, or planned
+	Straight   bool            `json:"straight,omitempty"`   // register: the host knows contributions that go straight
+	Rounds     bool            `json:"rounds,omitempty"`     // register: and those that go in rounds
+	Across     bool            `json:"across,omitempty"`     // register: and those of alltoalls that are larger
+	Long       bool            `json:"long,omitempty"`       // register: and those in rounds that are, and those in hops
+	FarFirst   bool            `json:"far_first,omitempty"`  // register: and rounds that go to the farthest host first
+	Far        bool            `json:"far,omitempty"`        // register: and alltoalls that go straight between sites
+	Offers     bool            `json:"offers,omitempty"`     // register: and plans that are offered, and leaders that pass on what is of others
+	OffersAll  bool            `json:"offers_all,omitempty"` // register: and those for alltoalls
+	Hop        int             `json:"hop,omitempty"`        // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
+	Past       uint64          `json:"past,omitempty"`       // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -74,17 +75,18 @@ type message struct {
 	Ago  time.Duration `json:"ago,omitempty"`  // ready, done: nanoseconds for which it waited for others to go with, see lazy.go
 
 	// Standing plans, see standing.go.
-	Keep     bool   `json:"keep,omitempty"`     // ready: the host can keep a plan of this call
-	Begun    uint64 `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
-	Standing uint64 `json:"standing,omitempty"` // start, offer: the plan's number, 0 if it is not to be kept
-	Shown    bool   `json:"shown,omitempty"`    // attach: the host knows what follows; start: by it each host gets bytes of all others, so that they show that all have begun
+	Keep     bool     `json:"keep,omitempty"`     // ready: the host can keep a plan of this call
+	Begun    uint64   `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
+	Standing uint64   `json:"standing,omitempty"` // start, offer: the plan's number, 0 if it is not to be kept
+	Given    [][]byte `json:"given,omitempty"`    // offer of an alltoall: what each rank of the host sends to each, as in Rows
+	Shown    bool     `json:"shown,omitempty"`    // attach: the host knows what follows; start: by it each host gets bytes of all others, so that they show that all have begun
 
 	// Sessions, see session.go. What an end of before they were says nothing of.
 	Got  uint64 `json:"got,omitempty"`  // words that the sender has of the other end, plus one
 	Deaf bool   `json:"deaf,omitempty"` // beat: nothing has come from the other end for long
 
 	Part []byte `json:"-"` // start, offer: the host's part; plan: the plan; items: see items.go
-	Rows []byte `json:"-"` // ready: what the rank sends to each; start: what each rank of the host gets from each
+	Rows []byte `json:"-"` // ready: what the rank sends to each; start, offer: what each rank of the host gets from each
 
 	// Of who says it, see lazy.go.
 	since, until time.Time // it can wait from then until then; zero: it cannot
@@ -94,7 +96,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst, Far, Offers
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst, Far, Offers, OffersAll
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure
@@ -111,7 +113,7 @@ const (
 	kindStart  kind = "start"  // coordinator → member: Seq, Collective, Sizes, Info, Hold, Part, Rows, Begun, Standing, Shown
 	kindGo     kind = "go"     // coordinator → member: Seq, Hold, Begun
 	kindRecall kind = "recall" // coordinator → member: Begun, which stands no longer
-	kindOffer  kind = "offer"  // coordinator → member: Seq, Collective, Sizes, Info, Part, Standing, Shown, see offers.go
+	kindOffer  kind = "offer"  // coordinator → member: Seq, Collective, Sizes, Info, Part, Rows, Given, Standing, Shown, see offers.go
 	kindAbort  kind = "abort"  // coordinator → member: Failure
 
 	kindResume  kind = "resume"  // member → coordinator, first on a further stream: Group, Got

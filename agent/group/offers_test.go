@@ -15,9 +15,46 @@ import (
 // twoSites is a tree of four hosts, two at a site.
 func twoSites([]string) Tree { return Tree{Leaders: []int{0, 0, 2, 2}, Limit: 1000} }
 
-// smallOnes has ranks on four hosts of two sites, 40 ms apart, do steps allgathers with a barrier before each. Rank q gives size(step, q) bytes. It returns by what each
-// went at each rank.
-func smallOnes(t *testing.T, setup func(f *fabric), steps int, before func(f *fabric, step int), size func(step, rank int) int64) (how [][]string, f *fabric) {
+// smallCall is what a rank of four gives in a step, to an alltoall a few bytes more to each than to the one before, and what it gets. Rank q gives size(q) bytes to an
+// allgather, or to rank 0.
+func smallCall(c plan.Collective, step, rank int, size func(rank int) int64) (call Call, want []byte) {
+	const ranks = 4
+	row := func(q int) (row []int64, total int64) {
+		for d := range int64(ranks) {
+			n := size(q)
+			if n > 0 {
+				n += 3 * d
+			}
+			row, total = append(row, n), total+n
+		}
+		return row, total
+	}
+	call.Collective = c
+	for q := range ranks {
+		if c == plan.Allgather {
+			want = append(want, fill(step, q, size(q))...)
+			continue
+		}
+		sizes, total := row(q)
+		all := fill(step, q, total)
+		for d, n := range sizes {
+			if d == rank {
+				want = append(want, all[:n]...)
+			}
+			all = all[n:]
+		}
+	}
+	if c == plan.Allgather {
+		call.In = Bytes(fill(step, rank, size(rank)))
+		return call, want
+	}
+	sizes, total := row(rank)
+	call.In, call.Sizes = Bytes(fill(step, rank, total)), sizes
+	return call, want
+}
+
+// smallOnes has ranks on four hosts of two sites, 40 ms apart, do steps such calls with a barrier before each. It returns by what each went at each rank.
+func smallOnes(t *testing.T, c plan.Collective, setup func(f *fabric), steps int, before func(f *fabric, step int), size func(step, rank int) int64) (how [][]string, f *fabric) {
 	t.Helper()
 	hosts := []string{"a", "b", "c", "d"}
 	f, stop := newFabric(t, hosts...)
@@ -35,11 +72,8 @@ func smallOnes(t *testing.T, setup func(f *fabric), steps int, before func(f *fa
 			if _, err := finish(r.Start(Call{Collective: Barrier})); err != nil {
 				return fmt.Errorf("barrier %d: %w", i, err)
 			}
-			var want []byte
-			for q := range hosts {
-				want = append(want, fill(i, q, size(i, q))...)
-			}
-			res, err := r.Allgather(context.Background(), Bytes(fill(i, rank, size(i, rank))), Wish{})
+			call, want := smallCall(c, i, rank, func(q int) int64 { return size(i, q) })
+			res, err := r.Do(context.Background(), call)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
 			}
@@ -61,7 +95,7 @@ func smallOnes(t *testing.T, setup func(f *fabric), steps int, before func(f *fa
 	return how, f
 }
 
-// TestOffers: small allgathers between sites that come again go by a plan, from the same one on at all hosts, as long as that is faster.
+// TestOffers: small allgathers and alltoalls between sites that come again go by a plan, from the same one on at all hosts, as long as that is faster.
 func TestOffers(t *testing.T) {
 	even := func(int, int) int64 { return 30 }
 	nothing := func(*fabric, int) {}
@@ -104,7 +138,7 @@ func TestOffers(t *testing.T) {
 			},
 		},
 		"never the same": {
-			size: func(step, rank int) int64 { return int64(step*4 + rank) },
+			size: func(step, rank int) int64 { return int64(1 + step + rank) },
 			check: func(t *testing.T, how []string, f *fabric) {
 				if !slices.Equal(how, all("eager")) || f.refused > 0 || len(f.asked) != 1 {
 					t.Errorf("they went by %q, %d were begun in vain; %d plans were asked for", how, f.refused, len(f.asked))
@@ -154,6 +188,21 @@ func TestOffers(t *testing.T) {
 				}
 			},
 		},
+		"straight": {
+			setup: func(f *fabric) {
+				f.tree = func([]string) Tree {
+					t := twoSites(nil)
+					t.Across = 4000
+					return t
+				}
+			},
+			size: func(int, int) int64 { return 200 },
+			check: func(t *testing.T, how []string, f *fabric) {
+				if first := slices.Index(how, "test"); first < 1 || first > 4 || slices.Contains(how[first:], "eager") || f.refused > 0 {
+					t.Errorf("they went by %q; %d were begun in vain", how, f.refused)
+				}
+			},
+		},
 		"one gives nothing": {
 			size: func(_, rank int) int64 { return int64(30 * min(rank, 1)) },
 			check: func(t *testing.T, how []string, f *fabric) {
@@ -176,29 +225,31 @@ func TestOffers(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if tc.setup == nil {
-					tc.setup = func(*fabric) {}
-				}
-				if tc.before == nil {
-					tc.before = nothing
-				}
-				if tc.size == nil {
-					tc.size = even
-				}
-				how, f := smallOnes(t, tc.setup, steps, tc.before, tc.size)
-				if t.Failed() {
-					return
-				}
-				for rank := range how {
-					if !slices.Equal(how[rank], how[0]) {
-						t.Errorf("rank %d went by %q, and rank 0 by %q", rank, how[rank], how[0])
+		if tc.setup == nil {
+			tc.setup = func(*fabric) {}
+		}
+		if tc.before == nil {
+			tc.before = nothing
+		}
+		if tc.size == nil {
+			tc.size = even
+		}
+		for _, c := range []plan.Collective{plan.Allgather, plan.Alltoall} {
+			t.Run(fmt.Sprintf("%s/%s", c, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					how, f := smallOnes(t, c, tc.setup, steps, tc.before, tc.size)
+					if t.Failed() {
+						return
 					}
-				}
-				tc.check(t, how[0], f)
+					for rank := range how {
+						if !slices.Equal(how[rank], how[0]) {
+							t.Errorf("rank %d went by %q, and rank 0 by %q", rank, how[rank], how[0])
+						}
+					}
+					tc.check(t, how[0], f)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -214,7 +265,7 @@ func TestOfferOfLateRank(t *testing.T) {
 			return t
 		}
 		for _, g := range f.hosts { // without a plan it takes two ways, whatever the coordinator sees
-			g.cfg.Small = func([]string, []int, []int64) time.Duration { return 2 * f.late }
+			g.cfg.Small = func(Request, []int, bool) time.Duration { return 2 * f.late }
 		}
 		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
 			if rank == 0 {

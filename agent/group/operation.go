@@ -98,7 +98,7 @@ func (c *coordinator) ready(ctx context.Context, host string, m message) {
 	switch {
 	case op.eager == len(c.roster) && (op.hops == 0 || op.hops == op.eager):
 		delete(c.ops, m.Seq) // every host completes it by itself
-		c.allSmall(m.Seq, op)
+		c.allSmall(ctx, m.Seq, op)
 	case m.Collective == Barrier:
 		c.planned(&plannedOp{seq: m.Seq, parts: make([][]byte, len(c.hosts)), info: Planned{Algorithm: string(Barrier)}})
 	case op.given < 0:

@@ -103,7 +103,13 @@ type kept struct {
 	took   time.Duration // at this host, when it was last borne out
 }
 
-func (k *kept) bytes() int { return len(k.start.Part) + len(k.start.Rows) + 8*len(k.start.Sizes) }
+func (k *kept) bytes() int {
+	n := len(k.start.Part) + len(k.start.Rows) + 8*len(k.start.Sizes)
+	for _, row := range k.start.Given {
+		n += len(row)
+	}
+	return n
+}
 
 // A known plan is one that all hosts have kept, as far as its coordinator knows.
 type known struct {

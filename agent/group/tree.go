@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gridagent/gridagent/exchange/plan"
 )
 
 // Small operations ("eager", as MPI libraries call what needs no handshake) do not wait for the
@@ -47,6 +49,8 @@ type Tree struct {
 	Via [][]int `json:"via,omitempty"`
 	// Offers says that the coordinator may offer plans for small allgathers, see offers.go. Only between sites.
 	Offers bool `json:"offers,omitempty"`
+	// OffersAll says that with Offers it may for small alltoalls as well.
+	OffersAll bool `json:"offers_all,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the longest of the shortest
@@ -100,6 +104,11 @@ func (t *Tree) check(hosts int) error {
 		return fmt.Errorf("tree of several sites with %d bytes of an allgather that go straight, or in rounds", t.Straight+t.Rounds)
 	}
 	return nil
+}
+
+// offersFor reports whether plans of small operations of a collective may be offered.
+func (t *Tree) offersFor(c plan.Collective) bool {
+	return t != nil && (c == plan.Allgather && t.Offers || c == plan.Alltoall && t.OffersAll)
 }
 
 // oneSite reports whether all hosts have one leader.
