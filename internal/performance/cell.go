@@ -46,7 +46,7 @@ var titles = map[Row]string{
 	Fall:     "a WAN link falls to a quarter in mid-exchange",
 	Pair:     "one host pair, round trip 100 ms, lanes chosen by the agent",
 	Lanes:    "one host pair, round trip 100 ms, engines alone, so many lanes",
-	Small:    "operations of 8 bytes, and small alltoalls",
+	Small:    "operations of 8 bytes, and small alltoalls (first: the first rank sends so much to each, the others 100 bytes)",
 	Groups:   "many groups at once, each an allgather over all hosts",
 	Young:    "agents that met so long ago, and are then kept busy: one operation behind the other, without a pause",
 	Pauses:   "operations ten minutes apart, as of the steps of a workflow",

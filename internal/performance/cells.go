@@ -169,6 +169,9 @@ var cellsOf = map[Row]func() []Cell{
 				cells = append(cells, Cell{Collective: plan.Alltoall, Network: network, Size: size, Settle: time.Minute, Runs: 9})
 			}
 		}
+		for _, network := range []string{"paper-2site-europe", "modern-4site"} { // blocks of which some are small
+			cells = append(cells, Cell{Collective: plan.Alltoall, Network: network + "-first", Size: 16 * kib, Settle: time.Minute, Runs: 9})
+		}
 		return cells
 	},
 	Groups: func() []Cell {

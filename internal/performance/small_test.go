@@ -9,6 +9,7 @@ import (
 	"github.com/gridagent/gridagent/agent/client"
 	"github.com/gridagent/gridagent/agent/group"
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/internal/bench"
 	"github.com/gridagent/gridagent/internal/grid/gridtest"
 )
 
@@ -19,7 +20,8 @@ const scheduling = time.Millisecond
 // what it takes more than two round trips, in milliseconds. The median of several calls of one group, and the longest, which a probe may have
 // been in the way of.
 func measureSmall(t *testing.T, r *Reading) {
-	name, half := strings.CutSuffix(r.Cell.Network, thinned)
+	name, shape := splitShape(r.Cell.Network, r.Cell.Collective)
+	name, half := strings.CutSuffix(name, thinned)
 	file := load(t, name)
 	snap, err := file.Snapshot()
 	if err != nil {
@@ -40,7 +42,7 @@ func measureSmall(t *testing.T, r *Reading) {
 		}
 	}
 	onGrid(t, r.Cell, file, func(cl *gridtest.Cluster) {
-		for _, took := range cl.Series("small", ranks, r.Cell.Runs, time.Second, r.Cell.small) {
+		for _, took := range cl.Series("small", ranks, r.Cell.Runs, time.Second, func(ctx context.Context, c *client.Rank, rank int) error { return r.Cell.small(ctx, c, rank, shape) }) {
 			r.Makespans = append(r.Makespans, took.Seconds())
 		}
 		took, worst := median(r.Makespans), 0.
@@ -59,13 +61,22 @@ func measureSmall(t *testing.T, r *Reading) {
 	})
 }
 
-// small calls the operation of c, of a block's size.
-func (c Cell) small(ctx context.Context, r *client.Rank, rank int) (err error) {
+// small calls the operation of c, of blocks of such a shape.
+func (c Cell) small(ctx context.Context, r *client.Rank, rank int, shape bench.Shape) (err error) {
+	ranks := len(r.Hosts())
 	switch c.Collective {
 	case plan.Allgather:
-		_, err = r.Allgather(ctx, make([]byte, c.Size), client.Options{})
+		_, err = r.Allgather(ctx, make([]byte, shape.Blocks(c.Size, ranks)[rank]), client.Options{})
 	case plan.Alltoall:
-		_, err = r.Alltoall(ctx, make([]byte, int(c.Size)*len(r.Hosts())), client.AlltoallOptions{})
+		var total int64
+		sizes := shape.Matrix(c.Size, ranks)[rank]
+		for _, n := range sizes {
+			total += n
+		}
+		if shape.Even() {
+			sizes = nil
+		}
+		_, err = r.Alltoall(ctx, make([]byte, total), client.AlltoallOptions{Sizes: sizes})
 	case group.Broadcast:
 		var data []byte
 		if rank == 0 {
