@@ -138,7 +138,7 @@ func planOver(sh shape, snap *netmap.Snapshot, mapErr error, r group.Request) (*
 // problemOf is what r asks for, without a map.
 func problemOf(r group.Request) (*planner.Problem, error) {
 	options, err := tuning(r.Options)
-	return &planner.Problem{Collective: r.Collective, Sizes: r.Sizes, Alltoall: alltoallSizes(r.Matrix), Options: options}, err
+	return &planner.Problem{Collective: r.Collective, Sizes: r.Sizes, Alltoall: alltoallSizes(r.Matrix), Options: options, Ahead: r.Ahead}, err
 }
 
 // completeProblem is problemOf r over snap, which is complete, and the shape of its hosts.

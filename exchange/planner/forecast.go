@@ -103,9 +103,9 @@ type forecast struct {
 }
 
 // handOut has every host begin when the coordinator, host 0, has sent it its part: a plan of many transfers takes longer to
-// begin. Latencies do not count: the coordinator has all begin at once.
+// begin, unless they have it already. Latencies do not count: the coordinator has all begin at once.
 func (f *forecast) handOut() {
-	if f.capacity == nil || !f.stream || f.net.Egress[0] <= 0 {
+	if f.ahead || f.capacity == nil || !f.stream || f.net.Egress[0] <= 0 {
 		return
 	}
 	part := make([]float64, f.n)

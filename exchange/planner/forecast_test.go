@@ -129,3 +129,45 @@ func TestForecastRefuses(t *testing.T) {
 		t.Errorf("a host without a port: %v, want %v", err, netmap.ErrNotMeasured)
 	}
 }
+
+// TestForecastAhead: how long its description is delays a plan that hosts have before they begin no more; what it moves takes as long.
+func TestForecastAhead(t *testing.T) {
+	shorter := 0
+	for seed := range uint64(10) {
+		p := randomProblem(t, rand.New(rand.NewPCG(seed, 23)))
+		for _, p.Collective = range []plan.Collective{plan.Allgather, plan.Alltoall} {
+			alg, err := Named(p.Collective, map[plan.Collective]string{plan.Allgather: "ring", plan.Alltoall: "pairwise"}[p.Collective])
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := alg.Make(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			takes := func(ahead bool) float64 {
+				p.Ahead = ahead
+				_, forecast, err := Forecast(p, made, 4096)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return forecast
+			}
+			most, net := 0., p.Snapshot.N()
+			for h := 1; h < net; h++ { // all parts by the slowest way out of the coordinator, and a message's way
+				if e := p.Snapshot.Estimate(0, h); e.Bandwidth > 0 {
+					most = max(most, float64(2*len(made.Transfers)*partTransfer+net*partHead)/float64(e.Bandwidth))
+				}
+			}
+			now, later := takes(false), takes(true)
+			if later < now {
+				shorter++
+			}
+			if later > now || now-later > 2*most {
+				t.Errorf("seed %d, %s: %v s, and %v if it is known before; its parts take %v at most", seed, p.Collective, now, later, most)
+			}
+		}
+	}
+	if shorter < 10 {
+		t.Errorf("%d of 20 plans are there sooner if they are known before", shorter)
+	}
+}

@@ -27,8 +27,9 @@ type model struct {
 	// crossed: n×n, the trunks on the way from one host to another; nil without trunks.
 	crossed [][]int32
 
-	late bool     // synchronisations have no lead
-	last forecast // whose memory the next one uses
+	late  bool     // synchronisations have no lead
+	ahead bool     // hosts have their parts before they begin
+	last  forecast // whose memory the next one uses
 
 	// Of the plan that is looked at: what the lanes of a pair get and what it carries, n×n, and how many pairs of hosts use each pipe for how many bytes.
 	rates, moved, piped []float64

@@ -29,6 +29,8 @@ type Problem struct {
 	// LANs are the switch trees of sites, each of some of the hosts and no two of the same. A
 	// site without one is taken for one switch. Not looked at where Topology is set.
 	LANs []*plan.Topology
+	// Ahead is whether hosts will have the plan before they begin: then its length delays nobody.
+	Ahead bool
 
 	Options
 

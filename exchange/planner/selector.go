@@ -51,6 +51,7 @@ func newSelector(p *Problem, chunk int64, advice Advice) (*selector, error) {
 		return nil, err
 	}
 	s := &selector{problem: &own, chunk: chunk, advice: advice, network: network, model: newModel(b.net, p.Snapshot), bound: bound, least: bound.Seconds}
+	s.model.ahead = p.Ahead
 	if b.raised {
 		other := own
 		other.bounds = nil
