@@ -132,20 +132,9 @@ func (s *scheduler) coursesOf(r *plan.Routing, rates []float64) (all [][]course)
 	pools := len(s.pools)
 	at := make(map[[2]int]int)
 	add := func(way []int, bytes float64) {
-		c := course{pools: way, bytes: bytes}
-		for k := 1; k < len(way); k++ {
-			link := way[k-1]*pools + way[k]
-			if s.links[link].rate <= 0 {
-				return
-			}
-			c.uses = append(c.uses, use{link, 1 / rates[link]})
-			if back := s.back(link); s.links[link].answers > 0 {
-				c.uses = append(c.uses, use{back, s.links[link].answers / rates[back]})
-			}
-			if k < len(way)-1 {
-				in, out := s.ports(way[k])
-				c.uses = append(c.uses, use{in, 1 / rates[in]}, use{out, 1 / rates[out]})
-			}
+		c, ok := s.courseOf(way, bytes, rates)
+		if !ok {
+			return
 		}
 		key := [2]int{way[0], way[len(way)-1]}
 		i, ok := at[key]
@@ -170,6 +159,26 @@ func (s *scheduler) coursesOf(r *plan.Routing, rates []float64) (all [][]course)
 		}
 	}
 	return all
+}
+
+// courseOf returns the course of bytes that take a way, and false where a link of that has no rate.
+func (s *scheduler) courseOf(way []int, bytes float64, rates []float64) (course, bool) {
+	c := course{pools: way, bytes: bytes}
+	for k := 1; k < len(way); k++ {
+		link := way[k-1]*len(s.pools) + way[k]
+		if s.links[link].rate <= 0 {
+			return c, false
+		}
+		c.uses = append(c.uses, use{link, 1 / rates[link]})
+		if back := s.back(link); s.links[link].answers > 0 {
+			c.uses = append(c.uses, use{back, s.links[link].answers / rates[back]})
+		}
+		if k < len(way)-1 {
+			in, out := s.ports(way[k])
+			c.uses = append(c.uses, use{in, 1 / rates[in]}, use{out, 1 / rates[out]})
+		}
+	}
+	return c, true
 }
 
 // leastMoved is the least part of a way's bytes that is worth moving.

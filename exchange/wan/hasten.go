@@ -1,6 +1,11 @@
 package wan
 
-import "github.com/gridagent/gridagent/exchange/plan"
+import (
+	"math"
+	"slices"
+
+	"github.com/gridagent/gridagent/exchange/plan"
+)
 
 // The routing of the bound knows rates and no latencies. Where blocks are small those decide: what would be through its own link in 40 ms is not to go by way of a third pool, 72 ms away, though all links
 // together were done sooner. Each step is one of relieve (balance.go), of all that takes a way.
@@ -19,6 +24,7 @@ func (s *scheduler) hastened(r *plan.Routing) *plan.Routing {
 		return r
 	}
 	all, load := s.loaded(r)
+	s.addNearest(all)
 	h := &hastening{s, all, load, make([]float64, len(load))}
 	for _, ways := range all {
 		for i := range ways {
@@ -39,6 +45,42 @@ func (s *scheduler) hastened(r *plan.Routing) *plan.Routing {
 		}
 	}
 	return routingOf(all, r.Seconds)
+}
+
+// addNearest adds to each pair of pools the nearest way of all, where it is over more than one other pool.
+func (s *scheduler) addNearest(all [][]course) {
+	rates, _ := s.rates()
+	pools := len(s.pools)
+	took, before := make([]float64, pools*pools), make([]int, pools*pools) // [from*pools+to]: how long the way is, and the last pool on it
+	for k := range took {
+		took[k], before[k] = math.Inf(1), k/pools
+		if s.links[k].rate > 0 {
+			took[k] = s.links[k].latency
+		}
+	}
+	for via := range pools {
+		for from := range pools {
+			for to := range pools {
+				if by := took[from*pools+via] + took[via*pools+to]; from != via && via != to && from != to && by < took[from*pools+to] {
+					took[from*pools+to], before[from*pools+to] = by, before[via*pools+to]
+				}
+			}
+		}
+	}
+	for i, ways := range all {
+		from, to := ways[0].pools[0], ways[0].pools[len(ways[0].pools)-1]
+		way := []int{to}
+		for at := to; at != from; way = append(way, at) {
+			at = before[from*pools+at]
+		}
+		slices.Reverse(way)
+		if len(way) <= 3 || slices.ContainsFunc(ways, func(o course) bool { return slices.Equal(o.pools, way) }) {
+			continue
+		}
+		if c, ok := s.courseOf(way, 0, rates); ok {
+			all[i] = append(ways, c)
+		}
+	}
 }
 
 // add puts n bytes on c.
