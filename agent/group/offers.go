@@ -62,8 +62,9 @@ type plannedOffer struct {
 // offers are what a coordinator knows of those in its group.
 type offers struct {
 	made   map[callKind]offered
-	asking bool       // the planner
-	last   *smallOver // before the latest one
+	asking bool          // the planner
+	last   *smallOver    // before the latest one
+	latest *plannedOffer // that was made
 	spans  map[uint64]smallSpan
 }
 
@@ -135,8 +136,12 @@ func (c *coordinator) alltoallOver(ctx context.Context, s *smallOver, op *pendin
 
 // askFor has a plan made for what has just been over, if one is worth it.
 func (c *coordinator) askFor(ctx context.Context, o *plannedOffer) {
-	if made, ok := c.offers.made[o.kind]; ok && o.of.seq < made.from || c.offers.asking {
-		return // it is on its way
+	if made, ok := c.offers.made[o.kind]; ok && o.of.seq < made.from {
+		c.sooner(o.of, made)
+		return
+	}
+	if c.offers.asking {
+		return
 	}
 	if !c.g.shelf.wantsOffer(c.looseOf(o.of.collective, 0), o.kind, o.of.at) {
 		return
@@ -212,15 +217,22 @@ func (c *coordinator) offer(o *plannedOffer) {
 		return
 	}
 	c.g.shelf.atLeast(of, o.kind, o.without)
-	word := message{Kind: kindOffer, Seq: c.firstBy(o.of, last), Collective: o.of.collective, Sizes: o.of.sizes, Info: &o.info, Standing: o.number}
-	word.Shown = true // the request shows, and whoever knows offers goes by that, also if he has yet to attach
 	if len(c.offers.made) >= maxKept {
 		clear(c.offers.made)
 	}
+	c.sendOffer(o, c.firstBy(o.of, last))
+	c.g.shelf.know(known{kind: o.kind, number: o.number, info: o.info})
+	c.recent.note(o.kind, o.request, time.Now())
+}
+
+// sendOffer tells all hosts of an offer that is for operations from the one numbered from on.
+func (c *coordinator) sendOffer(o *plannedOffer, from uint64) {
+	word := message{Kind: kindOffer, Seq: from, Collective: o.of.collective, Sizes: o.of.sizes, Info: &o.info, Standing: o.number}
+	word.Shown = true // the request shows, and whoever knows offers goes by that, also if he has yet to attach
 	if c.offers.made == nil {
 		c.offers.made = make(map[callKind]offered)
 	}
-	c.offers.made[o.kind] = offered{o.number, word.Seq}
+	c.offers.made[o.kind] = offered{o.number, from}
 	for i, h := range c.hosts {
 		word.Part = o.parts[i]
 		if o.rows != nil {
@@ -239,15 +251,25 @@ func (c *coordinator) offer(o *plannedOffer) {
 			c.parked = append(c.parked, parked{h, word})
 		}
 	}
-	c.g.shelf.know(known{kind: o.kind, number: o.number, info: o.info})
-	c.recent.note(o.kind, o.request, time.Now())
-	c.g.log.Debug("plan offered", "group", c.id, "from", word.Seq, "algorithm", o.info.Algorithm, "predicted", o.info.Predicted, "without", o.without)
+	c.offers.latest = o
+	c.g.log.Debug("plan offered", "group", c.id, "from", from, "algorithm", o.info.Algorithm, "predicted", o.info.Predicted, "without", o.without)
+}
+
+// sooner makes the latest offer once more, for an earlier operation, where that was for a later one than need be: of a first operation nobody knows how far it is from the next.
+// Now s, another one of the kind, is over as well.
+func (c *coordinator) sooner(s *smallOver, made offered) {
+	if o := c.offers.latest; o != nil && o.number == made.number && s.seq > o.of.seq {
+		if from := c.firstBy(s, o.of); from < made.from {
+			c.sendOffer(o, from)
+		}
+	}
 }
 
 // firstBy is the first operation that no host will have begun when an offer arrives that is sent now, after s, and before that last; nil for none. Operations
-// are as far apart as they were; of the first it is not known how long others waited for the ranks here, but that it took a way.
+// are as far apart as they were; of the first it is not known how long others waited for the ranks here, but that it took a way, and how many have been begun since.
 func (c *coordinator) firstBy(s, last *smallOver) uint64 {
-	apart := max(s.took, c.tree.Bound)
+	begun := max(c.begunHere(), s.seq+1)
+	apart := max(s.took, c.tree.Bound, time.Since(s.at)/time.Duration(begun-s.seq))
 	if last != nil && s.seq > last.seq {
 		apart = s.at.Sub(last.at) / time.Duration(s.seq-last.seq)
 	}
@@ -263,7 +285,7 @@ func (c *coordinator) firstBy(s, last *smallOver) uint64 {
 		far = max(far, way)
 	}
 	ahead := math.Ceil(float64(far+offerSlack) / float64(max(apart, time.Millisecond)))
-	return max(c.begunHere(), s.seq+1) + uint64(min(ahead, maxOfferAhead))
+	return begun + uint64(min(ahead, maxOfferAhead))
 }
 
 // begunHere is how many operations the ranks of the coordinator's own host have begun.
@@ -284,6 +306,9 @@ func (o *offers) recalled(number uint64) {
 	for kind, of := range o.made {
 		if of.number == number {
 			delete(o.made, kind)
+			if o.latest != nil && o.latest.number == number {
+				o.latest = nil
+			}
 		}
 	}
 }

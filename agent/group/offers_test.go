@@ -351,3 +351,31 @@ func TestOffersStay(t *testing.T) {
 		stop()
 	})
 }
+
+// TestOfferSooner: the first operations of a group are taken to follow one another at once, and when they are seen not to, what was offered for a much later one is for the next but one.
+func TestOfferSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := []string{"a", "b", "c", "d"}
+		f, stop := newFabric(t, hosts...)
+		f.tree, f.late, f.hold, f.predicts = twoSites, time.Millisecond, time.Millisecond, time.Millisecond
+		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+			for i := range 8 {
+				how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
+				if want := []string{"eager", "test"}[min(i/3, 1)]; err != nil || how != want {
+					return fmt.Errorf("step %d by %q, want %q: %v", i, how, want, err)
+				}
+				time.Sleep(time.Second)
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
+		}
+		time.Sleep(time.Second)
+		stop()
+		if f.refused > 0 {
+			t.Errorf("%d were begun in vain", f.refused)
+		}
+	})
+}
