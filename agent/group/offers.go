@@ -23,9 +23,8 @@ const (
 	// offerWorth is what an offered plan may take at most by its model, as a part of what the call takes without. It may be more: what a host says to
 	// another at once and is longer than a few packets goes at the pace of a congestion window, of which that knows nothing.
 	offerWorth = 1.1
-	// straightWorth is offerWorth for alltoalls whose blocks go straight: nothing waits at leaders then, and a plan has more transfers, each of which takes processors more time
-	// than a word does.
-	straightWorth = 0.9
+	// alltoallWorth is offerWorth for alltoalls: their plans have more transfers, each of which takes processors more time than a word does.
+	alltoallWorth = 0.85
 	// slowerWorth is what it may take in the mean of offerTries operations, likewise; else it is taken back, for as long as plans stand.
 	slowerWorth = 1.15
 	offerTries  = 4
@@ -207,8 +206,8 @@ func (c *coordinator) offer(o *plannedOffer) {
 	last, of := c.offers.last, c.looseOf(o.of.collective, 0)
 	c.offers.last = o.of
 	worth := offerWorth
-	if o.of.straight {
-		worth = straightWorth
+	if o.of.collective == plan.Alltoall {
+		worth = alltoallWorth
 	}
 	switch {
 	case o.err != nil || o.number == 0 || o.info.Predicted == 0 || float64(o.info.Predicted) > worth*float64(o.without):
