@@ -27,16 +27,18 @@ func TestReadyOver(t *testing.T) {
 		lanes       int
 		pause       time.Duration
 	}{
-		"nothing known":            {netmap.Estimate{}, 8, 8, 0, 0},
-		"near":                     {at(100, 0, 0, time.Millisecond), 8, 8, 0, 0},
-		"the papers' slowest link": {at(1.25, 0, 0, 100*time.Millisecond), 8, 8, 1, 8388608 * time.Microsecond},
-		"lossy":                    {at(1.25, 20, 0.01, 100*time.Millisecond), 8, 8, 2, 524288 * time.Microsecond},
-		"flows are held":           {at(2.5, 10.5, 0, 48*time.Millisecond), 3, 1, 2, 374491 * time.Microsecond},
-		"flows are held, one pair": {at(2.5, 40, 0, 48*time.Millisecond), 1, 1, 4, 32768 * time.Microsecond},
-		"held, for few pings":      {at(1.25, 40, 0, 100*time.Millisecond), 30, 30, 1, 983040 * time.Microsecond},
-		"lossy, for few pings":     {at(1.25, 4, 0.01, 100*time.Millisecond), 18, 18, 1, 5898240 * time.Microsecond},
-		"many hosts, a slow link":  {at(1.25, 0, 0, 100*time.Millisecond), 16, 16, 0, 0},
-		"many hosts, a fast link":  {at(1000, 0, 0, 100*time.Millisecond), 100, 100, 1, 131072 * time.Microsecond},
+		"nothing known":             {netmap.Estimate{}, 8, 8, 0, 0},
+		"near":                      {at(100, 0, 0, time.Millisecond), 8, 8, 0, 0},
+		"the papers' slowest link":  {at(1.25, 0, 0, 100*time.Millisecond), 8, 8, 1, 8388608 * time.Microsecond},
+		"lossy":                     {at(1.25, 20, 0.01, 100*time.Millisecond), 8, 8, 2, 524288 * time.Microsecond},
+		"flows are held":            {at(2.5, 10.5, 0, 48*time.Millisecond), 3, 1, 2, 374491 * time.Microsecond},
+		"flows are held, one pair":  {at(2.5, 40, 0, 48*time.Millisecond), 1, 1, 4, 32768 * time.Microsecond},
+		"held, few pairs in a plan": {at(3.3, 17.5, 0, 5*time.Millisecond), 2, 4, 2, 149797 * time.Microsecond},
+		"held, of many pairs":       {at(3.3, 35, 0, 5*time.Millisecond), 4, 8, 1, 149797 * time.Microsecond},
+		"held, for few pings":       {at(1.25, 40, 0, 100*time.Millisecond), 30, 30, 1, 983040 * time.Microsecond},
+		"lossy, for few pings":      {at(1.25, 4, 0.01, 100*time.Millisecond), 18, 18, 1, 5898240 * time.Microsecond},
+		"many hosts, a slow link":   {at(1.25, 0, 0, 100*time.Millisecond), 16, 16, 0, 0},
+		"many hosts, a fast link":   {at(1000, 0, 0, 100*time.Millisecond), 100, 100, 1, 131072 * time.Microsecond},
 	} {
 		if w := readyOver(c.e, c.here, c.there); w.lanes != c.lanes || (w.pause-c.pause).Abs() > time.Microsecond {
 			t.Errorf("%s: %d lanes, %v after a handshake; want %d, %v", name, w.lanes, w.pause, c.lanes, c.pause)

@@ -144,15 +144,16 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 	if err == errLast {
 		err = <-answers
 		if err == io.EOF || p.ctx.Err() != nil {
-			s.CloseRead()
+			endRead(s)
 			return errLast
 		}
 		answers <- err
 	}
 	if err == nil {
 		s.Close()
-		s.CloseRead()
+		s.SetReadDeadline(time.Unix(1, 0)) // for readAnswers
 		<-answers
+		endRead(s)
 	} else {
 		// The peer may have said why it reads no more.
 		s.SetReadDeadline(time.Now().Add(farewellTimeout))
@@ -168,6 +169,15 @@ func (x *run) drive(p *peer, n int, m *meter) error {
 		}
 	}
 	return err
+}
+
+// endRead ends the reading side of a stream whose peer has nothing more to say, and is to end it.
+func endRead(s Stream) {
+	if e, ok := s.(interface{ EndRead() }); ok {
+		e.EndRead()
+		return
+	}
+	s.CloseRead()
 }
 
 // errLast says that a stream has ended with all that was to be sent on it.

@@ -69,6 +69,7 @@ func (e *Endpoint) openAt(ctx context.Context, t target, k StreamKind) (*Stream,
 		s, err := open(ctx, l.conn, l.peer, k)
 		if err == nil {
 			e.opened(l, s.Context())
+			s.own = e
 			if s.copies = l.copies; l.lane == 0 && !l.inside {
 				s.copies = &e.copies
 			}

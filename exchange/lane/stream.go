@@ -47,7 +47,8 @@ type Stream struct {
 	Peer  Peer
 	Local net.Addr
 	conn  *quic.Conn
-	both  []byte // of WriteBoth
+	own   *Endpoint // of a stream that was opened here
+	both  []byte    // of WriteBoth
 
 	kind   StreamKind  // what goes before the first byte that is written
 	silent atomic.Bool // it is still to go
@@ -129,6 +130,28 @@ func (s *Stream) Nudge() { s.conn.SendDatagram(nil) }
 
 // CloseRead ends the reading side: later and blocked reads fail, and the peer is told that nobody reads.
 func (s *Stream) CloseRead() { s.CancelRead(0) }
+
+// endTime is how long EndRead waits for the peer, and mostEnd for how many bytes.
+const (
+	endTime = time.Second
+	mostEnd = 64 << 10
+)
+
+// EndRead is CloseRead of a side that the peer is about to end, as this one has ended. It does not block: a goroutine of the endpoint waits for that for a while. To be
+// told that nobody reads would cost the peer a packet, and its answer to that another.
+func (s *Stream) EndRead() {
+	if s.own == nil || !s.own.start(s.awaitEnd) {
+		s.CloseRead()
+	}
+}
+
+// awaitEnd reads to the end.
+func (s *Stream) awaitEnd() {
+	if s.SetReadDeadline(time.Now().Add(endTime)) == nil {
+		io.Copy(io.Discard, io.LimitReader(s.Stream, mostEnd))
+	}
+	s.CloseRead()
+}
 
 // Abort ends both directions at once; the peer's reads and writes fail.
 func (s *Stream) Abort() {

@@ -185,3 +185,45 @@ func TestNudge(t *testing.T) {
 		b.stop()
 	})
 }
+
+// TestEndRead: whoever has ended its own side lets the peer end the other one, and tells it nothing; but not for ever.
+func TestEndRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration // that the peer ends its side
+		reset bool
+	}{
+		"soon": {50 * time.Millisecond, false},
+		"late": {5 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, cl *cluster) {
+				over := make(chan error, 1)
+				a, b := cl.start("a0"), cl.prepare(cl.listen("b0"), "b0")
+				b.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) {
+					_, err := io.Copy(io.Discard, s)
+					time.Sleep(c.after)
+					if err == nil {
+						err = s.WriteLast([]byte("over"))
+					}
+					over <- err
+				})
+				b.run(t)
+				s := a.open(t, "b0", lane.StreamData)
+				if err := s.WriteLast([]byte("data")); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				s.EndRead()
+				if d := time.Since(began); d > 0 {
+					t.Errorf("it has blocked for %v", d)
+				}
+				var reset *quic.StreamError
+				if err := <-over; errors.As(err, &reset) != c.reset || err != nil && !c.reset {
+					t.Errorf("the peer that ends its side after %v: %v, want a reset: %v", c.after, err, c.reset)
+				}
+				a.stop()
+				b.stop()
+			})
+		})
+	}
+}
