@@ -47,6 +47,22 @@ func (s *scheduler) hastened(r *plan.Routing) *plan.Routing {
 	return routingOf(all, r.Seconds)
 }
 
+// nearerThanStraight returns r, straight, with what has a nearer way on that; nil where nothing has.
+func (s *scheduler) nearerThanStraight(r *plan.Routing) *plan.Routing {
+	if r == nil {
+		return nil
+	}
+	straight := &plan.Routing{Seconds: r.Seconds}
+	for _, paths := range s.pathsOf(r, true) {
+		straight.Paths = append(straight.Paths, paths...)
+	}
+	near := s.hastened(straight)
+	if !slices.ContainsFunc(near.Paths, func(p plan.Path) bool { return len(p.Pools) > 2 }) {
+		return nil
+	}
+	return near
+}
+
 // addNearest adds to each pair of pools the nearest way of all, where it is over more than one other pool.
 func (s *scheduler) addNearest(all [][]course) {
 	rates, _ := s.rates()

@@ -3,6 +3,7 @@ package wan
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,5 +80,51 @@ func TestShortBlocks(t *testing.T) {
 	t.Logf("%d plans take %.3f times as long as straight ones, the worst %.3f", ratios, mean, worst)
 	if mean > 0.84 { // 0.80; 0.88 with parts of sources that are less than a piece left straight
 		t.Errorf("%d plans take %.3f times as long as straight ones", ratios, mean)
+	}
+}
+
+// TestNearestWay: what is short goes by the nearest way, be it over two other pools, and what is long does not.
+func TestNearestWay(t *testing.T) {
+	const hosts, pools = 2, 4
+	n := &plan.Network{
+		Pipe: make([]netmap.BytesPerSec, pools*pools), Ceiling: make([]netmap.BytesPerSec, hosts*hosts*pools*pools),
+		Latency: make([]time.Duration, hosts*hosts*pools*pools),
+	}
+	for h := range hosts * pools {
+		n.Hosts, n.Pool = append(n.Hosts, string(rune('a'+h))), append(n.Pool, h/hosts)
+		n.Egress, n.Ingress = append(n.Egress, 100*netmap.Mbps), append(n.Ingress, 100*netmap.Mbps)
+	}
+	for i := range n.Latency {
+		a, b := n.Pool[i/(hosts*pools)], n.Pool[i%(hosts*pools)]
+		n.Ceiling[i], n.Latency[i] = 10*netmap.Mbps, 60*time.Millisecond
+		switch {
+		case a == b:
+			n.Ceiling[i], n.Latency[i] = 100*netmap.Mbps, 50*time.Microsecond
+		case a-b == 1 || b-a == 1: // a chain
+			n.Latency[i] = 2 * time.Millisecond
+		}
+		n.Pipe[a*pools+b] = n.Ceiling[i]
+	}
+	for _, tt := range []struct {
+		size int64
+		over [][2]int // pools, of the block from the first to the last
+	}{
+		{16, [][2]int{{0, 1}, {1, 2}, {2, 3}}},
+		{256 << 10, [][2]int{{0, 3}}},
+	} {
+		p, _ := made(t, 0, n, plan.AlltoallSizes{Uniform: tt.size}, nil, Options{})
+		var over [][2]int
+		for _, tr := range p.Transfers {
+			from, to := n.Pool[tr.Src], n.Pool[tr.Dst]
+			for _, b := range tr.Blocks {
+				if way := [2]int{from, to}; b.Origin == 0 && b.Dest == hosts*pools-1 && from != to && !slices.Contains(over, way) {
+					over = append(over, way)
+				}
+			}
+		}
+		slices.SortFunc(over, func(a, b [2]int) int { return a[0] - b[0] })
+		if !slices.Equal(over, tt.over) {
+			t.Errorf("blocks of %d bytes go over %v, want %v", tt.size, over, tt.over)
+		}
 	}
 }

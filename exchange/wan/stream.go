@@ -34,6 +34,13 @@ func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) 
 	straight := s.straight(bounds)
 	streams := s.pour(routing, straight)
 	when := s.estimate(streams)
+	if straight && !s.opts.Direct { // by their bytes; of short blocks some may still have a nearer way
+		if near := s.nearerThanStraight(routing); near != nil {
+			if others := s.pour(near, false); s.estimate(others).clearer(when) {
+				return others, s.estimate(others)
+			}
+		}
+	}
 	if straight || bounds.Direct.Bytes == 0 {
 		return streams, when
 	}
