@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,13 @@ func TestSmallOver(t *testing.T) {
 		if got := smallOver(snap, leaders(snap), tt.sizes); (got - tt.want).Abs() > 10*time.Microsecond {
 			t.Errorf("%d bytes take %v, want %v", tt.sizes, got, tt.want)
 		}
+	}
+}
+
+// TestGiven: what leaders pass on of an alltoall is whole rows.
+func TestGiven(t *testing.T) {
+	if got, want := given([][]int64{{0, 64, 64}, {10, 0, 30}, {0, 0, 0}}), []int64{192, 60, 0}; !slices.Equal(got, want) {
+		t.Errorf("they give %d bytes, want %d", got, want)
 	}
 }
 
