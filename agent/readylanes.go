@@ -26,7 +26,7 @@ const (
 	pingShare = 0.005
 	// mostReady is how many lanes of a pair of hosts are made ready at most where it takes several to fill its part of the link.
 	mostReady = 4
-	// mostReadyAll is how many of all pairs of two sites are, for plans in which few of these carry everything.
+	// mostReadyAll is how many lanes of all pairs of hosts of two sites are made ready at most for plans in which few of these pairs carry everything.
 	mostReadyAll = 32
 	// readyNear is how many hosts of a site at most have lanes ready to each other, as each keeps two connections to each, and nearPause the time after a handshake among them: a host
 	// that is one of many on few processors, as in a lab, is not to take those from the others.
@@ -180,10 +180,11 @@ func readyOver(e netmap.Estimate, here, there int) (w readiness) {
 	if p.Lossy() {
 		w.lanes = 2
 	}
-	for _, p.Flows = range []int{here * there, max(here, there)} { // an alltoall goes over as many pairs of hosts as the larger site has hosts
-		if n := min(p.Lanes(), mostReady); p.Flows == here*there || here*there*n <= mostReadyAll {
-			w.lanes = max(w.lanes, n)
-		}
+	p.Flows = here * there
+	w.lanes = max(w.lanes, min(p.Lanes(), mostReady))
+	p.Flows = max(here, there) // the pairs that an alltoall goes over
+	if n := min(p.Lanes(), mostReady); here*there*n <= mostReadyAll {
+		w.lanes = max(w.lanes, n)
 	}
 	pings := float64(here*there) * pingBytes / pingEvery.Seconds() // of one lane of each pair
 	if w.lanes = min(w.lanes, int(pingShare*rate/pings)); w.lanes == 0 {

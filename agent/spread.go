@@ -185,15 +185,14 @@ func farLimit(snap *netmap.Snapshot, leaders []int, saved time.Duration) int64 {
 	if n > maxStraight {
 		return 0
 	}
-	type way struct{ from, to int } // leaders
 	type link struct{ pairs, rate, loss float64 }
-	links := make(map[way]link)
+	links := make(map[siteWay]link)
 	for i, l := range leaders {
 		for j, m := range leaders {
 			if l == m {
 				continue
 			}
-			e, w := snap.Estimate(i, j), links[way{l, m}]
+			e, w := snap.Estimate(i, j), links[siteWay{l, m}]
 			w.pairs++
 			if e.TellsLoss() {
 				w.loss = max(w.loss, e.Loss)
@@ -204,7 +203,7 @@ func farLimit(snap *netmap.Snapshot, leaders []int, saved time.Duration) int64 {
 			if e.Has(netmap.FieldCapacity) {
 				w.rate = max(w.rate, float64(e.Capacity))
 			}
-			links[way{l, m}] = w
+			links[siteWay{l, m}] = w
 		}
 	}
 	block := float64(farBytes)

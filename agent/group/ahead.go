@@ -49,7 +49,7 @@ func (m *member) keep(inputs map[int]contribution, start *message, took time.Dur
 		return
 	}
 	k := kept{kind: m.kindOf(inputs), names: m.names, number: start.Standing, from: m.roster[0], start: *start, borne: time.Now(), took: took}
-	k.start.Hold, k.start.Begun = 0, 0
+	k.start.Hold, k.start.Begun, k.start.Given = 0, 0, nil
 	if start.Collective == plan.Alltoall {
 		for _, r := range m.own {
 			k.start.Given = append(k.start.Given, inputs[r].call.Rows)

@@ -78,7 +78,7 @@ type message struct {
 	Keep     bool     `json:"keep,omitempty"`     // ready: the host can keep a plan of this call
 	Begun    uint64   `json:"begun,omitempty"`    // ready, go, recall: the plan; start: one with which some host had begun in vain
 	Standing uint64   `json:"standing,omitempty"` // start, offer: the plan's number, 0 if it is not to be kept
-	Given    [][]byte `json:"given,omitempty"`    // offer of an alltoall: what each rank of the host sends to each, as in Rows
+	Given    [][]byte `json:"given,omitempty"`    // offer of an alltoall, and a start that is kept: what each rank of the host sends to each, as in Rows
 	Shown    bool     `json:"shown,omitempty"`    // attach: the host knows what follows; start: by it each host gets bytes of all others, so that they show that all have begun
 
 	// Sessions, see session.go. What an end of before they were says nothing of.

@@ -305,10 +305,10 @@ func (o *offers) recalled(number uint64) {
 	for kind, of := range o.made {
 		if of.number == number {
 			delete(o.made, kind)
-			if o.latest != nil && o.latest.number == number {
-				o.latest = nil
-			}
 		}
+	}
+	if o.latest != nil && o.latest.number == number {
+		o.latest = nil
 	}
 }
 

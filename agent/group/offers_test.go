@@ -267,7 +267,7 @@ func TestOfferOfLateRank(t *testing.T) {
 		for _, g := range f.hosts { // without a plan it takes two ways, whatever the coordinator sees
 			g.cfg.Small = func(Request, []int, bool) time.Duration { return 2 * f.late }
 		}
-		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+		f.eachWell("job", hosts, func(r *Rank, rank int) error {
 			if rank == 0 {
 				time.Sleep(500 * time.Millisecond)
 			}
@@ -278,11 +278,7 @@ func TestOfferOfLateRank(t *testing.T) {
 				}
 			}
 			return nil
-		}) {
-			if err != nil {
-				t.Errorf("rank %d: %v", i, err)
-			}
-		}
+		})
 		time.Sleep(time.Second)
 		stop()
 	})
@@ -301,7 +297,7 @@ func TestOfferBeforeAttach(t *testing.T) {
 			}
 			return open(ctx, host)
 		}
-		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+		f.eachWell("job", hosts, func(r *Rank, rank int) error {
 			for i := range 10 {
 				begun := time.Now()
 				how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
@@ -314,16 +310,10 @@ func TestOfferBeforeAttach(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 			}
 			return nil
-		}) {
-			if err != nil {
-				t.Errorf("rank %d: %v", i, err)
-			}
-		}
+		})
 		time.Sleep(time.Second)
 		stop()
-		if f.refused > 0 {
-			t.Errorf("%d were begun in vain", f.refused)
-		}
+		f.noneInVain()
 	})
 }
 
@@ -333,7 +323,7 @@ func TestOffersStay(t *testing.T) {
 		f, stop := newFabric(t, "a", "b", "c", "d")
 		f.tree, f.late, f.hold, f.predicts = twoSites, 40*time.Millisecond, 45*time.Millisecond, 50*time.Millisecond
 		for group, steps := range []int{8, 1} {
-			for i, err := range f.each(fmt.Sprint("job", group), []string{"a", "b", "c", "d"}, func(r *Rank, rank int) error {
+			f.eachWell(fmt.Sprint("job", group), []string{"a", "b", "c", "d"}, func(r *Rank, rank int) error {
 				for i := range steps {
 					how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
 					if err != nil || group == 1 && how != "test" {
@@ -341,11 +331,7 @@ func TestOffersStay(t *testing.T) {
 					}
 				}
 				return nil
-			}) {
-				if err != nil {
-					t.Errorf("group %d, rank %d: %v", group, i, err)
-				}
-			}
+			})
 			time.Sleep(time.Second)
 		}
 		stop()
@@ -358,7 +344,7 @@ func TestOfferSooner(t *testing.T) {
 		hosts := []string{"a", "b", "c", "d"}
 		f, stop := newFabric(t, hosts...)
 		f.tree, f.late, f.hold, f.predicts = twoSites, time.Millisecond, time.Millisecond, time.Millisecond
-		for i, err := range f.each("job", hosts, func(r *Rank, rank int) error {
+		f.eachWell("job", hosts, func(r *Rank, rank int) error {
 			for i := range 8 {
 				how, err := finish(r.Start(Call{Collective: plan.Allgather, In: Bytes(make([]byte, 30))}))
 				if want := []string{"eager", "test"}[min(i/3, 1)]; err != nil || how != want {
@@ -367,15 +353,27 @@ func TestOfferSooner(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			return nil
-		}) {
-			if err != nil {
-				t.Errorf("rank %d: %v", i, err)
-			}
-		}
+		})
 		time.Sleep(time.Second)
 		stop()
-		if f.refused > 0 {
-			t.Errorf("%d were begun in vain", f.refused)
-		}
+		f.noneInVain()
 	})
+}
+
+// eachWell is each, whose errors fail the test.
+func (f *fabric) eachWell(job string, ranks []string, do func(r *Rank, rank int) error) {
+	f.t.Helper()
+	for i, err := range f.each(job, ranks, do) {
+		if err != nil {
+			f.t.Errorf("%s, rank %d: %v", job, i, err)
+		}
+	}
+}
+
+// noneInVain fails the test where hosts have begun something in vain.
+func (f *fabric) noneInVain() {
+	f.t.Helper()
+	if f.refused > 0 {
+		f.t.Errorf("%d were begun in vain", f.refused)
+	}
 }

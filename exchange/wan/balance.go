@@ -84,7 +84,7 @@ func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 	if r == nil || len(s.pools) > mostBalanced {
 		return r
 	}
-	all, load := s.loaded(r)
+	all, _, load := s.loaded(r)
 	level := calm * slices.Max(load)
 	for range balanceRounds {
 		moved := false
@@ -100,16 +100,16 @@ func (s *scheduler) balanced(r *plan.Routing) *plan.Routing {
 	return routingOf(all, r.Seconds)
 }
 
-// loaded returns the courses of r and how long they keep busy what they use, beside what rates says of it.
-func (s *scheduler) loaded(r *plan.Routing) (all [][]course, load []float64) {
-	rates, load := s.rates()
+// loaded returns the courses of r, the rates of what they use, and how long they keep that busy, beside what rates says of it.
+func (s *scheduler) loaded(r *plan.Routing) (all [][]course, rates, load []float64) {
+	rates, load = s.rates()
 	all = s.coursesOf(r, rates)
 	for _, ways := range all {
 		for i := range ways {
 			ways[i].add(load, ways[i].bytes)
 		}
 	}
-	return all, load
+	return all, rates, load
 }
 
 // routingOf is the routing over the courses that have bytes.

@@ -23,8 +23,8 @@ func (s *scheduler) hastened(r *plan.Routing) *plan.Routing {
 	if r == nil || len(s.pools) > mostBalanced {
 		return r
 	}
-	all, load := s.loaded(r)
-	s.addNearest(all)
+	all, rates, load := s.loaded(r)
+	s.addNearest(all, rates)
 	h := &hastening{s, all, load, make([]float64, len(load))}
 	for _, ways := range all {
 		for i := range ways {
@@ -63,9 +63,8 @@ func (s *scheduler) nearerThanStraight(r *plan.Routing) *plan.Routing {
 	return near
 }
 
-// addNearest adds to each pair of pools the nearest way of all, where it is over more than one other pool.
-func (s *scheduler) addNearest(all [][]course) {
-	rates, _ := s.rates()
+// addNearest adds to each pair of pools the nearest way of all, where it is over more than one other pool, by the rule of Floyd (Communications of the ACM 5, 1962).
+func (s *scheduler) addNearest(all [][]course, rates []float64) {
 	pools := len(s.pools)
 	took, before := make([]float64, pools*pools), make([]int, pools*pools) // [from*pools+to]: how long the way is, and the last pool on it
 	for k := range took {

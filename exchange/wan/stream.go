@@ -36,8 +36,9 @@ func (s *scheduler) bridged(bounds *plan.AlltoallBounds, routing *plan.Routing) 
 	when := s.estimate(streams)
 	if straight && !s.opts.Direct { // by their bytes; of short blocks some may still have a nearer way
 		if near := s.nearerThanStraight(routing); near != nil {
-			if others := s.pour(near, false); s.estimate(others).clearer(when) {
-				return others, s.estimate(others)
+			others := s.pour(near, false)
+			if w := s.estimate(others); w.clearer(when) {
+				return others, w
 			}
 		}
 	}
