@@ -182,7 +182,7 @@ func (a *Agent) believedEstimate(from, to string) (netmap.Estimate, bool) {
 		return e, ok
 	}
 	like, sites := a.like()
-	return like.Fill(e, sites[from], sites[to]), true
+	return like.Fill(e, netmap.Host{Name: from, Site: sites[from]}, netmap.Host{Name: to, Site: sites[to]}), true
 }
 
 // like returns what predictions are made from, the pairs of live hosts, and the labels of all members. Neither changes any more. They are

@@ -36,8 +36,8 @@ func alike(latency time.Duration) (low, high time.Duration) {
 //
 // What several lanes get, and how many it takes, is searched for between one pair of two sites at a
 // time. Any other pair of them with a bandwidth gets the medians of the like pairs that know it,
-// measured or not itself: it is of the link. Where its own bandwidth is of trains alone and contradicts them, it is corrected, the one
-// measurement that is. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]); so do they where the ports of hosts are what holds
+// measured or not itself: it is of the link. Where its own bandwidth is of trains alone and contradicts them, or it has read less of the link than its like,
+// it is corrected: no other measurement is. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]); so do they where the ports of hosts are what holds
 // those that have searched ([PortHolds]), beside their capacity and no less than that. Inside a site there is nothing to predict.
 //
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
@@ -90,17 +90,18 @@ func Predict(s *Snapshot) *Snapshot {
 			searches[d] = searches[d].take(p.bandwidth, lan.out[p.at/n], lan.in[p.at%n])
 		}
 	}
-	gaps := map[direction][]sample{}
+	sharing := map[direction][]sample{}
 	for at, e := range est {
 		d := direction{s.hosts[at/n].Site, s.hosts[at%n].Site}
-		if e.lacksCapacity() && len(searched[d]) > 0 {
-			gaps[d] = append(gaps[d], sample{at: at, latency: e.Latency})
+		if (e.lacksCapacity() || e.Has(FieldLatency|FieldBandwidth|FieldCapacity|FieldLanes)) && len(searched[d]) > 0 {
+			sharing[d] = append(sharing[d], sample{at: at, latency: e.Latency})
 		}
 	}
-	for d, g := range gaps {
-		capacities := medians(searched[d], g)
-		for at, lanes := range medians(lanesOf(searched[d]), g) {
-			est[at] = est[at].shared(capacities[at], lanes, flows[d])
+	for d, pairs := range sharing {
+		capacities, read := medians(searched[d], pairs), medians(measured[d], pairs)
+		for at, lanes := range medians(lanesOf(searched[d]), pairs) {
+			of := linkOf{capacity: capacities[at], lanes: lanes, flow: flows[d], read: read[at]}
+			est[at] = est[at].onLink(of, lan.out[at/n], lan.in[at%n])
 		}
 	}
 	for at, e := range est {
@@ -136,24 +137,58 @@ func (e Estimate) lacksCapacity() bool {
 	return e.Has(FieldLatency|FieldBandwidth) && !e.Has(FieldCapacity) && !e.Has(FieldLanes)
 }
 
+// A linkOf is what like pairs know of the link that they share.
+type linkOf struct {
+	capacity, lanes BytesPerSec // in the median over those that have searched
+	flow            BytesPerSec // the most that bulk probes of any pair have found one flow to get, 0 if there were none
+	read            BytesPerSec // what one flow gets by all readings, in the median; 0 if there are none
+}
+
 // shared returns e with what like pairs know of their link: the capacity, which is no less than what one
 // lane gets, and the lanes that reach it. Where nothing but trains has measured e, it may say that one flow gets the whole link, and like
-// pairs that this takes many: then it gets flow, the most that bulk probes of any pair have found one to get, 0 if there were none. Where that is more
+// pairs that this takes many: then it gets k.flow. Where that is more
 // than one of many lanes can get they contradict each other, and nothing is corrected: no host's word alone makes a link slow.
 //
 // Where one lane reaches the capacity a flow gets all that the link carries. If e has less, and no bulk probe of its own has said that something holds its flows, both are
 // readings of one thing, and the one of e is later, or worse: were e left with both, something would seem to hold each of its flows.
-func (e Estimate) shared(capacity, lanes, flow BytesPerSec) Estimate {
-	most := crowded * capacity / max(lanes, 1)
-	if !e.Has(FieldLine) && e.Bandwidth > most && 0 < flow && flow <= most {
-		e.Bandwidth = flow
+func (e Estimate) shared(k linkOf) Estimate {
+	most := crowded * k.capacity / max(k.lanes, 1)
+	if !e.Has(FieldLine) && e.Bandwidth > most && 0 < k.flow && k.flow <= most {
+		e.Bandwidth = k.flow
 	}
-	if lanes <= 1 && !e.Has(FieldLine) {
+	capacity := k.capacity
+	if k.lanes <= 1 && !e.Has(FieldLine) {
 		capacity = e.Bandwidth
 	}
-	e.Capacity, e.Lanes = max(capacity, e.Bandwidth), int(lanes+0.5)
+	e.Capacity, e.Lanes = max(capacity, e.Bandwidth), int(k.lanes+0.5)
 	e.Known |= FieldCapacity | FieldLanes
 	return e
+}
+
+// misread is how many times what a pair has read of a link is believed if like pairs have read it.
+const misread = 2
+
+// corrected returns e, of a pair that knows its link's capacity, measured or not itself, with what like pairs have read of that in the median, if it is more. Beside other probes a
+// pair reads two thirds of a link; its host then sent at that, in all exchanges for minutes, while others, of which each has its part of the link, had long ended. More than misread
+// times as much is not believed, nor where a port may hold e's pair: out and in are those of its hosts, see [lanPorts].
+func (e Estimate) corrected(k linkOf, out, in BytesPerSec) Estimate {
+	switch {
+	case PortHolds(e.Capacity, out, in):
+	case e.Lanes > 1 && k.capacity <= misread*e.Capacity:
+		e.Capacity = max(e.Capacity, k.capacity)
+	case e.Lanes <= 1 && e.Bandwidth >= e.Capacity && k.read <= misread*e.Bandwidth: // one flow gets all
+		e.Bandwidth = max(e.Bandwidth, k.read)
+		e.Capacity = e.Bandwidth
+	}
+	return e
+}
+
+// onLink returns e, of a pair of two sites, by what is known of their link.
+func (e Estimate) onLink(k linkOf, out, in BytesPerSec) Estimate {
+	if e.lacksCapacity() {
+		e = e.shared(k)
+	}
+	return e.corrected(k, out, in)
 }
 
 // crowded is how many times what each of the lanes at the knee gets a flow may get alone.
@@ -178,13 +213,14 @@ type Predictor struct {
 	lines    map[[2]string][]BytesPerSec
 	carried  map[[2]string]BytesPerSec
 	searches map[[2]string]search
+	lan      lanPorts[string]
 }
 
 // Predictor gathers the measured pairs of the map at now; sites is the label of each host that counts: pairs with others are left out.
 // It takes one pass over what was reported, not n², and others may use the map between two reporters: what arrives meanwhile counts, or does not.
 func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	p := &Predictor{measured: map[[2]string][]sample{}, searched: map[[2]string][]sample{}, flows: map[[2]string]BytesPerSec{}, bulks: map[[2]string][]BytesPerSec{}, losses: map[[2]string][2]float64{}, lines: map[[2]string][]BytesPerSec{}, carried: map[[2]string]BytesPerSec{}, searches: map[[2]string]search{}}
-	lan := newLANPorts[string]()
+	p.lan = newLANPorts[string]()
 	type found struct {
 		from, to string
 		rate     BytesPerSec
@@ -215,7 +251,7 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 			if b.Has(FieldLatency | FieldBandwidth) {
 				d := [2]string{sites[from], sites[to]}
 				if d[0] == d[1] && d[0] != "" {
-					lan.inside(from, to, b.Bandwidth)
+					p.lan.inside(from, to, b.Bandwidth)
 				}
 				if b.Has(FieldLoss) {
 					n := p.losses[d]
@@ -237,7 +273,7 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	}
 	for _, f := range all {
 		d := [2]string{sites[f.from], sites[f.to]}
-		p.searches[d] = p.searches[d].take(f.rate, lan.out[f.from], lan.in[f.to])
+		p.searches[d] = p.searches[d].take(f.rate, p.lan.out[f.from], p.lan.in[f.to])
 	}
 	for _, s := range p.measured {
 		slices.SortStableFunc(s, func(a, b sample) int { return cmp.Compare(a.latency, b.latency) })
@@ -251,22 +287,24 @@ func (m *Map) Predictor(sites map[string]string, now time.Time) *Predictor {
 	return p
 }
 
-// Fill returns e, of a pair between hosts of two sites, with its bandwidth and its capacity predicted
+// Fill returns e, of a pair of hosts of two sites, with its bandwidth and its capacity predicted
 // as [Predict] does it.
-func (p *Predictor) Fill(e Estimate, fromSite, toSite string) Estimate {
-	d := [2]string{fromSite, toSite}
+func (p *Predictor) Fill(e Estimate, from, to Host) Estimate {
+	d := [2]string{from.Site, to.Site}
 	if e.Has(FieldLatency) && !e.Has(FieldBandwidth) {
 		if b, ok := medianOf(p.measured[d], e.Latency); ok {
 			e = e.predicted(b)
 		}
 	}
-	if e.lacksCapacity() {
+	if e.lacksCapacity() || from.Site != to.Site && e.Has(FieldLatency|FieldBandwidth|FieldCapacity|FieldLanes) {
 		if lanes, ok := medianOf(lanesOf(p.searched[d]), e.Latency); ok {
-			capacity, _ := medianOf(p.searched[d], e.Latency)
-			e = e.shared(capacity, lanes, p.flows[d])
+			of := linkOf{lanes: lanes, flow: p.flows[d]}
+			of.capacity, _ = medianOf(p.searched[d], e.Latency)
+			of.read, _ = medianOf(p.measured[d], e.Latency)
+			e = e.onLink(of, p.lan.out[from.Name], p.lan.in[to.Name])
 		}
 	}
-	if fromSite == toSite {
+	if from.Site == to.Site {
 		return e
 	}
 	return e.carries(p.carried[d], p.searches[d])

@@ -196,7 +196,7 @@ func TestSuspectsOwnPairs(t *testing.T) {
 		t.Errorf("predicted %v Mbit/s", e.Bandwidth.Mbps())
 	}
 	sites := map[string]string{"h0": "", "h1": "", "h2": "", "h3": "", "h4": ""}
-	if e := m.Predictor(sites, t0).Fill(e, "", ""); e.Bandwidth != 10*Mbps {
+	if e := m.Predictor(sites, t0).Fill(e, Host{}, Host{}); e.Bandwidth != 10*Mbps {
 		t.Errorf("the predictor says %v Mbit/s", e.Bandwidth.Mbps())
 	}
 }
