@@ -165,20 +165,26 @@ func (e Estimate) shared(k linkOf) Estimate {
 	return e
 }
 
-// misread is how many times what a pair has read of a link is believed if like pairs have read it.
-const misread = 2
+// misread is how many times what a pair has read of a link is believed if like pairs have read it, and follows the part of it that a flow gets which nothing but the link holds.
+const (
+	misread = 2
+	follows = 0.75
+)
 
 // corrected returns e, of a pair that knows its link's capacity, measured or not itself, with what like pairs have read of that in the median, if it is more. Beside other probes a
 // pair reads two thirds of a link; its host then sent at that, in all exchanges for minutes, while others, of which each has its part of the link, had long ended. More than misread
-// times as much is not believed, nor where a port may hold e's pair: out and in are those of its hosts, see [lanPorts].
+// times as much is not believed, nor where a port may hold e's pair: out and in are those of its hosts, see [lanPorts]. A flow that gets less than follows of what its pair knows to be there is
+// held by something else, and stays so.
 func (e Estimate) corrected(k linkOf, out, in BytesPerSec) Estimate {
 	switch {
 	case PortHolds(e.Capacity, out, in):
 	case e.Lanes > 1 && k.capacity <= misread*e.Capacity:
 		e.Capacity = max(e.Capacity, k.capacity)
-	case e.Lanes <= 1 && e.Bandwidth >= e.Capacity && k.read <= misread*e.Bandwidth: // one flow gets all
-		e.Bandwidth = max(e.Bandwidth, k.read)
-		e.Capacity = e.Bandwidth
+	case e.Lanes <= 1 && k.read <= misread*e.Capacity: // one flow gets all
+		if e.Bandwidth >= follows*e.Capacity {
+			e.Bandwidth = max(e.Bandwidth, k.read)
+		}
+		e.Capacity = max(e.Capacity, e.Bandwidth, k.read)
 	}
 	return e
 }
