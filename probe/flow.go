@@ -12,10 +12,10 @@ import (
 // a congestion window cost some per cent of a link.
 const fills = 0.90
 
-// follows is the share of a link from which on a flow is said to follow it when it changes. What a flow that
+// follows is [netmap.Follows]. What a flow that
 // fills its link leaves of it in a young grid, beside the agents' own talk, may be a tenth, and what strangers leave grows
-// with the link as well; what is held by losses or by the network is held to less, mostly.
-const follows = 0.75
+// with the link as well.
+const follows = netmap.Follows
 
 // A flowBelief is what is believed of one ordered pair: the rate of its narrowest link, which
 // trains read, and what one flow gets of it, which bulk probes and exchanges read. The two

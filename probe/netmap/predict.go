@@ -30,14 +30,13 @@ func alike(latency time.Duration) (low, high time.Duration) {
 // pair whose latency is known gets the median over the measured pairs from the same site to
 // the same site whose latency is alike (not above it by more than 2 ms or 30 %, nor under a
 // quarter of it, which queues explain). Hosts without a site label count as one site. What
-// is filled in has [SourcePredicted]; measurements are not changed, and earlier
-// predictions neither change nor count. A pair without latency, or without a like pair,
-// stays unknown.
+// is filled in has [SourcePredicted]; earlier predictions neither change nor count. A pair
+// without latency, or without a like pair, stays unknown.
 //
 // What several lanes get, and how many it takes, is searched for between one pair of two sites at a
 // time. Any other pair of them with a bandwidth gets the medians of the like pairs that know it,
-// measured or not itself: it is of the link. Where its own bandwidth is of trains alone and contradicts them, or it has read less of the link than its like,
-// it is corrected: no other measurement is. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]); so do they where the ports of hosts are what holds
+// measured or not itself: it is of the link. Measurements are corrected in two cases only: a bandwidth of trains alone that contradicts those medians, and what a pair
+// has read, searched or not, that is less than its like have read of the link. As long as no pair knows it, all get the most that exchanges were seen to carry ([Estimate.Carried]); so do they where the ports of hosts are what holds
 // those that have searched ([PortHolds]), beside their capacity and no less than that. Inside a site there is nothing to predict.
 //
 // With n hosts it takes O(n² log n). The result keeps the epoch of s, which is not modified.
@@ -93,7 +92,7 @@ func Predict(s *Snapshot) *Snapshot {
 	sharing := map[direction][]sample{}
 	for at, e := range est {
 		d := direction{s.hosts[at/n].Site, s.hosts[at%n].Site}
-		if (e.lacksCapacity() || e.Has(FieldLatency|FieldBandwidth|FieldCapacity|FieldLanes)) && len(searched[d]) > 0 {
+		if e.onLink() && len(searched[d]) > 0 {
 			sharing[d] = append(sharing[d], sample{at: at, latency: e.Latency})
 		}
 	}
@@ -101,7 +100,7 @@ func Predict(s *Snapshot) *Snapshot {
 		capacities, read := medians(searched[d], pairs), medians(measured[d], pairs)
 		for at, lanes := range medians(lanesOf(searched[d]), pairs) {
 			of := linkOf{capacity: capacities[at], lanes: lanes, flow: flows[d], read: read[at]}
-			est[at] = est[at].onLink(of, lan.out[at/n], lan.in[at%n])
+			est[at] = est[at].told(of, lan.out[at/n], lan.in[at%n])
 		}
 	}
 	for at, e := range est {
@@ -132,9 +131,9 @@ func (e Estimate) carries(c BytesPerSec, s search) Estimate {
 	return e
 }
 
-// lacksCapacity reports whether e is of a pair whose capacity can be predicted from its like.
-func (e Estimate) lacksCapacity() bool {
-	return e.Has(FieldLatency|FieldBandwidth) && !e.Has(FieldCapacity) && !e.Has(FieldLanes)
+// onLink reports whether e is of a pair that its like can tell of their link: it knows neither the capacity nor the lanes, or both.
+func (e Estimate) onLink() bool {
+	return e.Has(FieldLatency|FieldBandwidth) && e.Has(FieldCapacity) == e.Has(FieldLanes)
 }
 
 // A linkOf is what like pairs know of the link that they share.
@@ -165,15 +164,15 @@ func (e Estimate) shared(k linkOf) Estimate {
 	return e
 }
 
-// misread is how many times what a pair has read of a link is believed if like pairs have read it, and follows the part of it that a flow gets which nothing but the link holds.
-const (
-	misread = 2
-	follows = 0.75
-)
+// misread is how many times what a pair has read of a link is believed if like pairs have read it.
+const misread = 2
+
+// Follows is the share of a link from which on a flow is said to follow it when it changes. What is held by losses or by the network is held to less, mostly.
+const Follows = 0.75
 
 // corrected returns e, of a pair that knows its link's capacity, measured or not itself, with what like pairs have read of that in the median, if it is more. Beside other probes a
 // pair reads two thirds of a link; its host then sent at that, in all exchanges for minutes, while others, of which each has its part of the link, had long ended. More than misread
-// times as much is not believed, nor where a port may hold e's pair: out and in are those of its hosts, see [lanPorts]. A flow that gets less than follows of what its pair knows to be there is
+// times as much is not believed, nor where a port may hold e's pair: out and in are those of its hosts, see [lanPorts]. A flow that gets less than [Follows] of what its pair knows to be there is
 // held by something else, and stays so.
 func (e Estimate) corrected(k linkOf, out, in BytesPerSec) Estimate {
 	switch {
@@ -181,7 +180,7 @@ func (e Estimate) corrected(k linkOf, out, in BytesPerSec) Estimate {
 	case e.Lanes > 1 && k.capacity <= misread*e.Capacity:
 		e.Capacity = max(e.Capacity, k.capacity)
 	case e.Lanes <= 1 && k.read <= misread*e.Capacity: // one flow gets all
-		if e.Bandwidth >= follows*e.Capacity {
+		if e.Bandwidth >= Follows*e.Capacity {
 			e.Bandwidth = max(e.Bandwidth, k.read)
 		}
 		e.Capacity = max(e.Capacity, e.Bandwidth, k.read)
@@ -189,9 +188,9 @@ func (e Estimate) corrected(k linkOf, out, in BytesPerSec) Estimate {
 	return e
 }
 
-// onLink returns e, of a pair of two sites, by what is known of their link.
-func (e Estimate) onLink(k linkOf, out, in BytesPerSec) Estimate {
-	if e.lacksCapacity() {
+// told returns e, of a pair that is [Estimate.onLink], by what its like know. out and in are the ports of its hosts.
+func (e Estimate) told(k linkOf, out, in BytesPerSec) Estimate {
+	if !e.Has(FieldCapacity) {
 		e = e.shared(k)
 	}
 	return e.corrected(k, out, in)
@@ -302,12 +301,12 @@ func (p *Predictor) Fill(e Estimate, from, to Host) Estimate {
 			e = e.predicted(b)
 		}
 	}
-	if e.lacksCapacity() || from.Site != to.Site && e.Has(FieldLatency|FieldBandwidth|FieldCapacity|FieldLanes) {
+	if e.onLink() {
 		if lanes, ok := medianOf(lanesOf(p.searched[d]), e.Latency); ok {
 			of := linkOf{lanes: lanes, flow: p.flows[d]}
 			of.capacity, _ = medianOf(p.searched[d], e.Latency)
 			of.read, _ = medianOf(p.measured[d], e.Latency)
-			e = e.onLink(of, p.lan.out[from.Name], p.lan.in[to.Name])
+			e = e.told(of, p.lan.out[from.Name], p.lan.in[to.Name])
 		}
 	}
 	if from.Site == to.Site {
