@@ -30,11 +30,7 @@ func (x *run) lanesTo(p *peer) int {
 		p.level = x.levelTo(p)
 		before, of := x.place() // not all of the site at the same instant
 		own, _ := x.shareTo(p)
-		step := int64(leastSlice)
-		if p.single = x.goesSingly(p); p.single {
-			step /= 2
-		}
-		p.spacing = spacing{after: time.Duration(float64(before) / float64(of) * float64(min(own, step)) / p.opening * 1e9)}
+		p.spacing = spacing{after: time.Duration(float64(before) / float64(of) * float64(min(own, leastSlice)) / p.opening * 1e9)}
 		return 1
 	}
 	if p.path.Flows <= 0 && p.path.known() {

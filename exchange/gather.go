@@ -63,9 +63,6 @@ func (x *run) batchOf(p *peer, l *outLane) *batch {
 		}
 	case !ok && p.steady:
 		b.room, b.spills = int(twoPackets(Path{}.over(l.stream).Packet)), true
-		if p.single {
-			b.room /= 2
-		}
 	}
 	b.buf = *batchBuffers.Get().(*[]byte)
 	return b

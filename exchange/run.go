@@ -114,7 +114,6 @@ type peer struct {
 	path    Path
 	loses   bool       // packets, on the way and not only in queues that this run fills: as path said at first
 	steady  bool       // what goes to its site goes without a window, see [run.goesSteady]
-	single  bool       // and packet by packet, see [run.goesSingly]
 	level   *level     // of that
 	opening float64    // bytes a second at which first windows to its site go, see [run.opens]
 	win     *tap       // its window, of all lanes; nil: none

@@ -41,32 +41,6 @@ func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 	return rate * takes / max(takes-queue.Seconds(), takes/maxHaste), true
 }
 
-const (
-	// leastApart and mostApart are how far apart the packets of a pair of hosts go that go one by one. QUIC waits for 25 ms for data that an acknowledgement can go with (RFC 9000, §13.2.1): farther
-	// apart than twice that fewer than half would. Nearer ones, of fast links, cost CPU time, and acknowledgements are a small part of that.
-	leastApart = pacerSlack
-	mostApart  = 2 * 25 * time.Millisecond
-	// singleBack is how much of what goes to a host must come from there, too.
-	singleBack = 0.5
-)
-
-// goesSingly reports whether what goes steadily to p goes packet by packet, and not two at a time: where as much comes back, over the same connection at the same time, most acknowledgements go with data then. Of two packets
-// that arrive together the second one is acknowledged at once, by a packet of its own. It needs x.mu.
-func (x *run) goesSingly(p *peer) bool {
-	out, back := x.part.sentTo(func(dst string) bool { return dst == p.name }), int64(0)
-	for i := range x.part.Recvs {
-		if r := &x.part.Recvs[i]; x.part.Hosts[r.Src] == p.name {
-			back += x.part.carries(r.Blocks)
-		}
-	}
-	own, _ := x.shareTo(p)
-	if out == 0 || float64(back) < singleBack*float64(out) {
-		return false
-	}
-	apart := leastSlice / 2 / (p.opening * float64(out) / float64(own))
-	return apart >= leastApart.Seconds() && apart <= mostApart.Seconds()
-}
-
 // oneHolds reports whether the network holds each flow to p, a lane for each pair of hosts does not fill the link, and own bytes over one would be in it for longer than a queue: of 32 KiB between one
 // host of each site, at an eighth of the link a flow, 0.31 s and not 0.17. Not if it is losses that hold flows: they do so in the long run only.
 func (x *run) oneHolds(p *peer, own int64) bool {

@@ -103,39 +103,6 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestGoesSingly: what goes steadily goes packet by packet where about as much comes back, and a pair's packets are neither so far apart that acknowledgements would not wait for them nor so near that they
-// would keep processors busy.
-func TestGoesSingly(t *testing.T) {
-	hosts := []string{"a0", "a1", "b0", "b1"}
-	for _, tt := range []struct {
-		name          string
-		opening       float64 // bytes a second to b
-		out, to, back int64   // to b0, to b1, from b0
-		want          bool
-	}{
-		{"as much back", 70e3, 8000, 0, 8000, true},
-		{"half", 70e3, 8000, 0, 4000, true},
-		{"less", 70e3, 8000, 0, 3999, false},
-		{"nothing", 70e3, 8000, 0, 0, false},
-		{"50 ms apart", 24.9e3, 8000, 0, 8000, true},
-		{"farther", 24.7e3, 8000, 0, 8000, false},
-		{"half is another's", 70e3, 8000, 8000, 8000, true},
-		{"most is", 70e3, 2000, 8000, 2000, false},
-		{"1 ms apart", 1.23e6, 8000, 0, 8000, true},
-		{"nearer", 1.25e6, 8000, 0, 8000, false},
-		{"at once", math.Inf(1), 8000, 0, 8000, false},
-		{"nothing to send", 70e3, 0, 0, 8000, false},
-	} {
-		part := &Part{Collective: plan.Alltoall, Hosts: hosts, Blocks: []Block{{Size: tt.out}, {Size: tt.to}, {Size: tt.back}},
-			Sends: []Send{{Dst: 2, Blocks: []int{0}}, {ID: 1, Dst: 3, Blocks: []int{1}}}, Recvs: []Recv{{ID: 2, Src: 2, Blocks: []int{2}}}}
-		x := &run{eng: &Engine{cfg: Config{Self: "a0", Site: siteOfTest}}, part: part}
-		x.sites = sitesOf(hosts, "a0", siteOfTest)
-		if got := x.goesSingly(&peer{name: "b0", index: 2, opening: tt.opening}); got != tt.want {
-			t.Errorf("%s: %v", tt.name, got)
-		}
-	}
-}
-
 // TestSteadySpills: what goes without a window goes in whole packets: a chunk goes on in the next ones, and no checksum has one of its own.
 func TestSteadySpills(t *testing.T) {
 	s := &sizesStream{}

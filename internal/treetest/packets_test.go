@@ -104,26 +104,6 @@ func TestBriefAlltoall(t *testing.T) {
 	})
 }
 
-// TestPacketByPacket: what two hosts send to two of another site, which send to them as well, goes packet by packet, so that most acknowledgements go with data. Two packets at a time are
-// acknowledged by one of its own, and 1.086 times the bytes of the blocks cross the link in place of 1.079.
-func TestPacketByPacket(t *testing.T) {
-	const size, n, runs = 8 << 10, 2, 3
-	p, cfg := overLink(t, []int{n, n}, 1.08, 6*time.Millisecond, size, func(gridnet.Event) {})
-	Run(t, cfg, func(c *Cluster) {
-		c.Run(p)
-		time.Sleep(time.Minute) // connections look for the size of packets
-		var bytes int64
-		for range runs {
-			got := c.Run(p)
-			bytes += got.Carried("a", "b") + got.Carried("b", "a")
-			time.Sleep(time.Second)
-		}
-		if share := float64(bytes) / (runs * 2 * n * n * size); share > 1.083 {
-			t.Errorf("%.3f times the bytes of the blocks crossed the link, want 1.083 at most", share)
-		}
-	})
-}
-
 // TestBriefLosses: of what went at once, with its end, QUIC repairs what is lost, and a stream that ends is no reason to send it again.
 func TestBriefLosses(t *testing.T) {
 	const size = 2 << 10
