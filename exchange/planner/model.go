@@ -51,6 +51,9 @@ const (
 	payloadShare = 1.05
 	// maxLanes is how many lanes the engine opens to a host.
 	maxLanes = 63
+	// laneFill is how many bytes of a pair each of its lanes has at least, where it has several: the engine puts together what
+	// is ready at one time, and what a slow link's queue has room for goes over one. Of 1, 2, 3, 4 and 6 KiB this one chose best (docs/design/planning.md).
+	laneFill = 4 << 10
 	// openingWindow is how many bytes a lane sends before the first answer: 32 packets, quic-go's initial window. It
 	// doubles with each round trip (RFC 9002, section 7.3.1).
 	openingWindow = 32 * 1280
@@ -206,7 +209,7 @@ func (m *model) load(p *plan.Plan) (float64, error) {
 }
 
 // open sets rates to what the engine's lanes get for p: all that the path of a pair carries, which it shares with the
-// other pairs of its pipe that p uses, by what each has to carry but no less than evenly, and at least what one flow gets.
+// other pairs of its pipe that p uses, by what each has to carry but no less than evenly, as far as its bytes fill lanes, and at least what one flow gets.
 func (m *model) open(p *plan.Plan) {
 	if m.rates = append(m.rates[:0], m.ceiling...); m.capacity == nil {
 		return
@@ -227,7 +230,8 @@ func (m *model) open(p *plan.Plan) {
 		a, b := m.net.Pool[way/m.n], m.net.Pool[way%m.n]
 		if pipe := a*m.pools + b; a != b && moved[way] > 0 {
 			part := max(1/float64(m.flows[pipe]), moved[way]/m.piped[pipe])
-			m.rates[way] = max(rate, min(m.capacity[way]*part, maxLanes*rate))
+			lanes := min(math.Floor(moved[way]/laneFill), maxLanes)
+			m.rates[way] = max(rate, min(m.capacity[way]*part, lanes*rate))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func forecastOf(t *testing.T, p *Problem, made *plan.Plan) float64 {
 }
 
 // TestForecastLanes: where the network holds each flow to an eighth of the link, the lanes of one pair get all of it,
-// eight pairs an eighth each, and a capacity that is not measured is that of one flow.
+// eight pairs an eighth each, and a capacity that is not measured is that of one flow. A few KiB of one pair go over one lane.
 func TestForecastLanes(t *testing.T) {
 	const bytes = 4 << 20
 	held := netmap.Estimate{
@@ -62,17 +62,22 @@ func TestForecastLanes(t *testing.T) {
 	}
 	single := held
 	single.Known, single.Capacity = netmap.FieldLatency|netmap.FieldBandwidth, 0
+	slow := held
+	slow.Bandwidth, slow.Capacity = 1e5, 8e5
 	for _, test := range []struct {
 		name  string
 		far   netmap.Estimate
 		pairs int
+		bytes int64   // of a pair
 		rate  float64 // of all pairs together
 	}{
-		{"one pair", held, 1, 8e6}, {"eight pairs", held, 8, 8e6}, {"one pair of one flow", single, 1, 1e6}, {"eight pairs of one flow", single, 8, 1e6},
+		{"one pair", held, 1, bytes, 8e6}, {"eight pairs", held, 8, bytes, 8e6},
+		{"one pair of one flow", single, 1, bytes, 1e6}, {"eight pairs of one flow", single, 8, bytes, 1e6},
+		{"a pair with less than a lane's fill", slow, 1, 3 << 10, 1e5}, {"one with that of three", slow, 1, 13 << 10, 3e5}, {"eight pairs with less", slow, 8, 3 << 10, 8e5},
 	} {
 		p := twoSites(t, 8, test.far)
-		got := forecastOf(t, p, far(p, test.pairs, bytes))
-		if want := payloadShare*bytes*float64(test.pairs)/test.rate + 0.01; math.Abs(got/want-1) > 0.1 {
+		got := forecastOf(t, p, far(p, test.pairs, test.bytes))
+		if want := payloadShare*float64(test.bytes)*float64(test.pairs)/test.rate + 0.01; math.Abs(got/want-1) > 0.1 {
 			t.Errorf("%s: %.3f s, want %.3f s", test.name, got, want)
 		}
 	}
