@@ -98,9 +98,23 @@ func (s *Stream) Close() error {
 	return s.Stream.Close()
 }
 
-// WriteLast is Write of p and then Close. The end goes out with p, if that fits a packet and quic-go's own goroutine does not come between.
+// WriteLast is Write of p and then Close. The end goes out with the last of p, if quic-go's own goroutine does not come between: of more than a packet Write
+// returns when that goroutine has taken the last of it, and the end would have a packet to itself, and another one its acknowledgement.
 func (s *Stream) WriteLast(p []byte) error {
-	if _, err := s.Write(p); err != nil {
+	err := quic.ErrWouldBlock
+	if len(p) > 0 && len(p) < mostBoth {
+		q := p
+		if s.silent.Load() {
+			q = append([]byte{byte(s.kind)}, p...)
+		}
+		if err = s.TryWriteAll(q); err == nil {
+			s.silent.Store(false)
+		}
+	}
+	if errors.Is(err, quic.ErrWouldBlock) {
+		_, err = s.Write(p)
+	}
+	if err != nil {
 		return err
 	}
 	return s.Close()

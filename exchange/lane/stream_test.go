@@ -162,6 +162,65 @@ func TestWriteBoth(t *testing.T) {
 	})
 }
 
+// TestWriteLast: the end of a stream goes out in the packet of its last bytes, also where these are more than one packet has room for, and of a stream that has said nothing yet.
+func TestWriteLast(t *testing.T) {
+	const streams = 20
+	for _, c := range []struct {
+		name   string
+		first  int // bytes that Write has had before
+		bytes  int
+		packed uint64 // packets of each stream
+	}{
+		{"a packet", 0, 500, 1}, {"two packets", 0, 2000, 2}, {"two more packets", 100, 2000, 3}, {"five packets", 0, 6000, 5},
+		{"long", 0, 64 << 10, 56}, // as it comes
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, cl *cluster) {
+				got := make(chan []byte, 1)
+				a, b := cl.start("a0"), cl.prepare(cl.listen("b0"), "b0")
+				b.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) {
+					all, err := io.ReadAll(s)
+					if err != nil {
+						t.Error(err)
+					}
+					s.Close()
+					got <- all
+				})
+				b.run(t)
+				var sent uint64
+				for i := range streams + 5 { // those of the first streams look for the size of packets as well
+					s := a.open(t, "b0", lane.StreamData)
+					want := bytes.Repeat([]byte{byte(i + 1)}, c.first+c.bytes)
+					before := s.Stats().PacketsSent
+					if c.first > 0 {
+						if _, err := s.Write(want[:c.first]); err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(oneWay)
+					}
+					if err := s.WriteLast(want[c.first:]); err != nil {
+						t.Fatal(err)
+					}
+					if all := <-got; !bytes.Equal(all, want) {
+						t.Fatalf("%d bytes arrived of %d, or others", len(all), len(want))
+					}
+					if i >= 5 {
+						sent += s.Stats().PacketsSent - before
+					}
+					s.EndRead()
+					time.Sleep(time.Second)
+				}
+				// What acknowledges the end of the peer is not among them; a few ends may go by themselves.
+				if most := streams*c.packed + streams/4; sent > most {
+					t.Errorf("%d packets for %d streams of %d bytes, want %d at most", sent, streams, c.first+c.bytes, most)
+				}
+				a.stop()
+				b.stop()
+			})
+		})
+	}
+}
+
 // A nudge is one packet, which the peer acknowledges and says nothing to.
 func TestNudge(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
