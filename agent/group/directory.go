@@ -86,15 +86,14 @@ type forming struct {
 }
 
 type registration struct {
-	host  string
-	rank  int
-	token uint64
-	limit time.Duration // from now on; 0 is none
-	given time.Duration // what the rank was given when it began to wait; 0 is none
-	until time.Time     // when limit ends
-	// The host knows contributions that go so: message.Straight and those behind it.
-	straight, rounds, across, long, farFirst, far, offers, offersAll bool
-	out                                                              chan message // waiting (dropped when full), then one formed or refused
+	host          string
+	rank          int
+	token         uint64
+	limit         time.Duration // from now on; 0 is none
+	given         time.Duration // what the rank was given when it began to wait; 0 is none
+	until         time.Time     // when limit ends
+	small, offers bool          // the host knows how small operations travel, and takes plans that are offered
+	out           chan message  // waiting (dropped when full), then one formed or refused
 }
 
 // register enters the rank of reg. The returned registration's channel brings the answer.
@@ -128,7 +127,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		return nil, taken(m.Job, m.Rank, host, old.host)
 	}
 	reg := &registration{
-		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, straight: m.Straight, rounds: m.Rounds, across: m.Across, long: m.Long, farFirst: m.FarFirst, far: m.Far, offers: m.Offers, offersAll: m.OffersAll, out: make(chan message, 4),
+		host: host, rank: m.Rank, token: m.Token, limit: m.Limit, given: m.Limit + m.Waited, small: m.Small >= smallVersion, offers: m.Offers, out: make(chan message, 4),
 	}
 	f.regs[m.Rank] = reg
 	if len(f.regs) < f.ranks {
@@ -136,41 +135,21 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 		d.changed(f)
 		return reg, nil
 	}
-	hosts, straight, rounds, across, long, farFirst, far, offers, offersAll := make([]string, f.ranks), true, true, true, true, true, true, true, true
+	hosts, small, offers := make([]string, f.ranks), true, true
 	for r, reg := range f.regs {
 		hosts[r] = reg.host
-		straight, rounds, across, long = straight && reg.straight, rounds && reg.rounds, across && reg.across, long && reg.long
-		farFirst, far, offers = farFirst && reg.farFirst, far && reg.far, offers && reg.offers
-		offersAll = offersAll && reg.offersAll
+		small, offers = small && reg.small, offers && reg.offers
 	}
 	var id ID
 	rand.Read(id[:])
 	d.forget(f)
 	whole = func() { // outside the lock: the map is looked at
-		formed := message{Kind: kindFormed, Group: id, Hosts: hosts, Tree: d.tree(hosts)}
-		if formed.Tree != nil && !straight { // some host is of before that was known
-			formed.Tree.Straight = 0
+		formed := message{Kind: kindFormed, Group: id, Hosts: hosts}
+		if small {
+			formed.Tree = d.tree(hosts)
 		}
-		if formed.Tree != nil && !rounds {
-			formed.Tree.Rounds, formed.Tree.Hops = 0, 0
-		}
-		if formed.Tree != nil {
-			if formed.Tree.FarFirst = formed.Tree.Rounds > 0 && farFirst; !formed.Tree.FarFirst {
-				formed.Tree.Order = nil
-			}
-		}
-		if formed.Tree != nil && !(straight && across && (far || formed.Tree.oneSite())) {
-			formed.Tree.Across = 0
-		}
-		if formed.Tree != nil {
-			formed.Tree.Offers = offers && !formed.Tree.oneSite()
-			formed.Tree.OffersAll = formed.Tree.Offers && offersAll
-			if !offers {
-				formed.Tree.Via = nil
-			}
-		}
-		if formed.Tree != nil && !long {
-			formed.Tree.Rounds, formed.Tree.Hops, formed.Tree.Across = min(formed.Tree.Rounds, maxEager), 0, min(formed.Tree.Across, shortAcross)
+		if t := formed.Tree; t != nil {
+			t.Offers = offers && !t.oneSite()
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

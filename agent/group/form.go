@@ -61,7 +61,7 @@ func (g *Groups) Join(ctx context.Context, job string, rank, ranks int, opts Joi
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(ErrClosed) })()
-	formed, err := g.form(ctx, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks, Token: rand.Uint64(), Straight: true, Rounds: true, Across: true, Long: true, FarFirst: true, Far: true, Offers: g.cfg.Restamp != nil, OffersAll: g.cfg.Restamp != nil}, opts)
+	formed, err := g.form(ctx, message{Kind: kindRegister, Job: job, Rank: rank, Ranks: ranks, Token: rand.Uint64(), Small: smallVersion, Offers: g.cfg.Restamp != nil}, opts)
 	if err != nil {
 		g.unclaim(key, hold)
 		return nil, err

@@ -252,7 +252,7 @@ func TestLiesInHops(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	for n := 2; n < 70; n++ {
 		m := &member{hosts: make([]string, n), ranksOf: make([][]int, n), roster: make([]string, n)}
-		m.arrange(&Tree{FarFirst: true})
+		m.arrange(&Tree{})
 		for k := range m.rounds {
 			for i, p := range m.piecesOf(3%n, k, 0) {
 				if round, place := placeOf(p.distance, k+1); round != k || place != i {

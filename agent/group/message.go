@@ -54,14 +54,8 @@ type message struct {
 	Root       int             `json:"root,omitempty"`  // of a broadcast
 	Eager      bool            `json:"eager,omitempty"` // ready: the rank's contribution travels by the tree
 	Tree       *Tree           `json:"tree,omitempty"`
-	Straight   bool            `json:"straight,omitempty"`   // register: the host knows contributions that go straight
-	Rounds     bool            `json:"rounds,omitempty"`     // register: and those that go in rounds
-	Across     bool            `json:"across,omitempty"`     // register: and those of alltoalls that are larger
-	Long       bool            `json:"long,omitempty"`       // register: and those in rounds that are, and those in hops
-	FarFirst   bool            `json:"far_first,omitempty"`  // register: and rounds that go to the farthest host first
-	Far        bool            `json:"far,omitempty"`        // register: and alltoalls that go straight between sites
-	Offers     bool            `json:"offers,omitempty"`     // register: and plans that are offered, and leaders that pass on what is of others
-	OffersAll  bool            `json:"offers_all,omitempty"` // register: and those for alltoalls
+	Small      int             `json:"small,omitempty"`  // register: the version of how small operations travel that the host knows, see smallVersion
+	Offers     bool            `json:"offers,omitempty"` // register: and plans that are offered
 	Hop        int             `json:"hop,omitempty"`        // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
 	Past       uint64          `json:"past,omitempty"`       // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
@@ -96,7 +90,7 @@ type message struct {
 type kind string
 
 const (
-	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Straight, Rounds, Across, Long, FarFirst, Far, Offers, OffersAll
+	kindRegister kind = "register" // host → directory: Job, Rank, Ranks, Limit, Waited, Token, Small, Offers
 	kindWaiting  kind = "waiting"  // directory → host: Ranks present so far, Missing
 	kindFormed   kind = "formed"   // directory → host: Group, Hosts, Tree
 	kindRefused  kind = "refused"  // directory → host: Failure

@@ -21,24 +21,30 @@ type round struct {
 }
 
 // roundsOf returns the rounds of n hosts.
-func roundsOf(n int, farFirst bool) []round {
-	out := make([]round, bits.Len(uint(n-1)))
+func roundsOf(n int) []round {
+	distances := make([]int, bits.Len(uint(n-1)))
+	half := n
+	for k := range distances {
+		half = (half + 1) / 2
+		distances[k] = half
+	}
+	return roundsOver(n, distances)
+}
+
+// roundsOver returns the rounds of n hosts in which each sends so far, one after the other.
+func roundsOver(n int, distances []int) []round {
 	held := make([]bool, n)
 	held[0] = true
-	half := n
-	for k := range out {
-		r := round{distance: 1 << k}
-		if farFirst {
-			half = (half + 1) / 2
-			r.distance = half
-		}
+	out := make([]round, len(distances))
+	for k, distance := range distances {
+		r := round{distance: distance}
 		for b := range n {
-			if held[b] && !held[(b+r.distance)%n] {
+			if held[b] && !held[(b+distance)%n] {
 				r.behind = append(r.behind, b)
 			}
 		}
 		for _, b := range r.behind {
-			held[(b+r.distance)%n] = true
+			held[(b+distance)%n] = true
 		}
 		out[k] = r
 	}
@@ -63,7 +69,7 @@ func (m *member) arrange(t *Tree) {
 	for i, h := range m.order {
 		m.place[h] = i
 	}
-	m.rounds = roundsOf(n, t.FarFirst)
+	m.rounds = roundsOf(n)
 }
 
 // hostAt names the host d behind another one, in the order of the hosts, of which the first follows the last.
@@ -82,7 +88,7 @@ func (m *member) distance(from, to int) int {
 // from one place in the order of the n hosts to another, numbered from 0 to links-1.
 func RoundsLoad(n, links int, path func(from, to int) []int) int {
 	load := make([]int, links)
-	for _, r := range roundsOf(n, true) {
+	for _, r := range roundsOf(n) {
 		for i := range n {
 			for _, l := range path(i, (i+r.distance)%n) {
 				load[l] += len(r.behind)

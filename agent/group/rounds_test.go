@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -77,12 +76,20 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// nearestFirst returns the rounds of the papers.
+func nearestFirst(n int) []round {
+	var distances []int
+	for d := 1; d < n; d *= 2 {
+		distances = append(distances, d)
+	}
+	return roundsOver(n, distances)
+}
+
 // TestWhoTellsWhom: by rounds of either order and any number of hosts each host gets the contribution of each other once, from a host that has it by then.
 func TestWhoTellsWhom(t *testing.T) {
 	for n := 1; n <= 300; n++ {
-		for _, farFirst := range []bool{false, true} {
+		for order, rounds := range map[string][]round{"farthest first": roundsOf(n), "nearest first": nearestFirst(n)} {
 			held := map[int]bool{0: true} // of the hosts so far behind each, by symmetry
-			rounds := roundsOf(n, farFirst)
 			if len(rounds) != bits.Len(uint(n-1)) {
 				t.Fatalf("%d hosts: %d rounds", n, len(rounds))
 			}
@@ -90,19 +97,19 @@ func TestWhoTellsWhom(t *testing.T) {
 				var got []int
 				for _, b := range r.behind {
 					if !held[b] {
-						t.Fatalf("%d hosts, far first %v, round %d: a host tells of the one %d behind it, which it knows nothing of", n, farFirst, k, b)
+						t.Fatalf("%d hosts, %s, round %d: a host tells of the one %d behind it, which it knows nothing of", n, order, k, b)
 					}
 					got = append(got, (b+r.distance)%n)
 				}
 				for _, b := range got {
 					if held[b] {
-						t.Fatalf("%d hosts, far first %v, round %d: a host is told twice of the one %d behind it", n, farFirst, k, b)
+						t.Fatalf("%d hosts, %s, round %d: a host is told twice of the one %d behind it", n, order, k, b)
 					}
 					held[b] = true
 				}
 			}
 			if len(held) != n {
-				t.Fatalf("%d hosts, far first %v: each has %d contributions", n, farFirst, len(held))
+				t.Fatalf("%d hosts, %s: each has %d contributions", n, order, len(held))
 			}
 		}
 	}
@@ -111,13 +118,13 @@ func TestWhoTellsWhom(t *testing.T) {
 // TestRoundsAreEven: also where the number of hosts is no power of two no round has more than a quarter more contributions than the papers' largest.
 func TestRoundsAreEven(t *testing.T) {
 	for n := 2; n <= 300; n++ {
-		most := func(farFirst bool) (out int) {
-			for _, r := range roundsOf(n, farFirst) {
+		most := func(rounds []round) (out int) {
+			for _, r := range rounds {
 				out = max(out, len(r.behind))
 			}
 			return out
 		}
-		if near, far := most(false), most(true); far > near+near/4 {
+		if near, far := most(nearestFirst(n)), most(roundsOf(n)); far > near+near/4 {
 			t.Errorf("%d hosts: a round of %d contributions, with the nearest host first %d", n, far, near)
 		}
 	}
@@ -125,13 +132,13 @@ func TestRoundsAreEven(t *testing.T) {
 
 // TestFarFirstStaysNear: of four switches with eight hosts each, one after the other in the order of hosts, a third as much leaves one as if the nearest came first.
 func TestFarFirstStaysNear(t *testing.T) {
-	leaves := func(farFirst bool) (blocks int) {
-		for _, r := range roundsOf(32, farFirst) {
+	leaves := func(rounds []round) (blocks int) {
+		for _, r := range rounds {
 			blocks += len(r.behind) * min(r.distance, 8) // so many hosts of a switch send to another
 		}
 		return blocks
 	}
-	if near, far := leaves(false), leaves(true); near != 213 || far != 72 {
+	if near, far := leaves(nearestFirst(32)), leaves(roundsOf(32)); near != 213 || far != 72 {
 		t.Errorf("%d blocks leave a switch with the nearest host first, and %d with the farthest first; want 213 and 72", near, far)
 	}
 }
@@ -142,36 +149,9 @@ func TestOrderOfHosts(t *testing.T) {
 		order []int
 		ok    bool
 	}{{nil, true}, {[]int{2, 0, 1}, true}, {[]int{}, true}, {[]int{0, 1}, false}, {[]int{0, 1, 1}, false}, {[]int{0, 1, 3}, false}, {[]int{0, 1, -1}, false}, {[]int{0, 1, 2, 0}, false}} {
-		tree := Tree{Leaders: make([]int, 3), Rounds: 10, FarFirst: true, Order: tt.order}
+		tree := Tree{Leaders: make([]int, 3), Rounds: 10, Order: tt.order}
 		if err := tree.check(3); (err == nil) != tt.ok {
 			t.Errorf("order %v: %v", tt.order, err)
-		}
-	}
-}
-
-// TestRoundsOfAll: where one host is of before contributions went in rounds, none does, and neither in hops nor in large rounds where one is of before they did.
-func TestRoundsOfAll(t *testing.T) {
-	whole := Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: maxAcross, Rounds: MaxRounds, Hops: 3}
-	short := whole
-	short.Across, short.Rounds, short.Hops = shortAcross, maxEager, 0
-	without := short
-	without.Rounds = 0
-	farFirst := whole
-	farFirst.FarFirst = true
-	for _, tt := range []struct {
-		rounds, long, farFirst bool
-		want                   Tree
-	}{{false, false, false, without}, {true, false, false, short}, {true, true, false, whole}, {true, true, true, farFirst}, {false, true, true, func() Tree { t := whole; t.Rounds, t.Hops = 0, 0; return t }()}} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { made := whole; return &made }}
-		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true, FarFirst: true}); bad != nil {
-			t.Fatal(bad)
-		}
-		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: true, Across: true, Rounds: tt.rounds, Long: tt.long, FarFirst: tt.farFirst})
-		if bad != nil {
-			t.Fatal(bad)
-		}
-		if formed := <-reg.out; !reflect.DeepEqual(*formed.Tree, tt.want) {
-			t.Errorf("with %+v the tree is %+v", tt, formed.Tree)
 		}
 	}
 }

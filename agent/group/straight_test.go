@@ -95,23 +95,6 @@ func TestStraightStreams(t *testing.T) {
 	})
 }
 
-// Where one host is of before contributions went straight, none does.
-func TestStraightOfAll(t *testing.T) {
-	for _, all := range []bool{true, false} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2} }}
-		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true}); bad != nil {
-			t.Fatal(bad)
-		}
-		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: all})
-		if bad != nil {
-			t.Fatal(bad)
-		}
-		if formed := <-reg.out; (formed.Tree.Straight == 2) != all || formed.Tree.Limit != 1 {
-			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
-		}
-	}
-}
-
 // Ranks that give blocks of two sizes to an alltoall of equal ones are told so, also where one goes straight and the other by the tree.
 func TestStraightDisagreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,14 +135,14 @@ func TestPassedShare(t *testing.T) {
 		{"no more than goes in rounds", 8, tree(8<<10, 16<<10, 1e9), plan.Alltoall, 2 << 10},
 		{"where nothing is known of ports", 8, tree(8<<10, 32<<10, 0), plan.Alltoall, 256},
 	} {
-		m := &member{hosts: make([]string, tt.n), roster: make([]string, tt.n), rounds: roundsOf(tt.n, true), tree: tt.tree}
+		m := &member{hosts: make([]string, tt.n), roster: make([]string, tt.n), rounds: roundsOf(tt.n), tree: tt.tree}
 		if got := m.passedShare(tt.c); got != tt.want {
 			t.Errorf("%s: %d bytes, want %d", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestAcross: an alltoall may be larger than an allgather to go straight, if all hosts know it.
+// TestAcross: an alltoall may be larger than an allgather to go straight.
 func TestAcross(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, stop := newFabric(t, "a", "b", "c", "d")
@@ -194,22 +177,9 @@ func TestAcross(t *testing.T) {
 			}
 		}
 	})
-	for _, all := range []bool{true, false} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 0}, Limit: 1, Straight: 2, Across: 3} }}
-		if _, bad := d.register("a", message{Job: "j", Rank: 0, Ranks: 2, Straight: true, Across: true}); bad != nil {
-			t.Fatal(bad)
-		}
-		reg, bad := d.register("b", message{Job: "j", Rank: 1, Ranks: 2, Straight: true, Across: all})
-		if bad != nil {
-			t.Fatal(bad)
-		}
-		if formed := <-reg.out; (formed.Tree.Across == 3) != all || formed.Tree.Straight != 2 {
-			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
-		}
-	}
 }
 
-// TestFar: between sites alltoalls go straight that are more than headers, and what hosts get is only what is for them; all hosts have to know it.
+// TestFar: between sites alltoalls go straight that are more than headers, and what hosts get is only what is for them.
 func TestFar(t *testing.T) {
 	hosts := []string{"a", "b", "c", "d", "e"}
 	tree := Tree{Leaders: []int{0, 0, 2, 2, 2}, Limit: 8000, Across: 5 * 400}
@@ -259,21 +229,6 @@ func TestFar(t *testing.T) {
 		m := &member{tree: &tree, hosts: hosts, roster: hosts}
 		if got := m.passedShare(plan.Alltoall); got != want {
 			t.Errorf("with %d bytes that can go straight %d go by the leaders, want %d", tree.Across, got, want)
-		}
-	}
-	for _, all := range []bool{true, false} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree { return &Tree{Leaders: []int{0, 1}, Limit: 1, Across: 3} }}
-		know := message{Job: "j", Ranks: 2, Straight: true, Across: true, Rounds: true, Long: true, Far: true}
-		if _, bad := d.register("a", know); bad != nil {
-			t.Fatal(bad)
-		}
-		know.Rank, know.Far = 1, all
-		reg, bad := d.register("b", know)
-		if bad != nil {
-			t.Fatal(bad)
-		}
-		if formed := <-reg.out; (formed.Tree.Across == 3) != all {
-			t.Errorf("all know of it: %v, and the tree is %+v", all, formed.Tree)
 		}
 	}
 }

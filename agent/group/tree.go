@@ -38,19 +38,15 @@ type Tree struct {
 	// Rounds bounds, for a group inside one site, what all ranks contribute together to an operation whose contributions go in rounds and not by
 	// way of the leader (rounds.go), in bytes. 0: none does.
 	Rounds int64 `json:"rounds,omitempty"`
-	// FarFirst says that these rounds go to the farthest host first.
-	FarFirst bool `json:"far_first,omitempty"`
-	// Order is the order of the hosts in rounds and hops: indices into the hosts, those of one switch behind one another. Nil: as they are. Only where FarFirst.
+	// Order is the order of the hosts in rounds and hops: indices into the hosts, those of one switch behind one another. Nil: as they are.
 	Order []int `json:"order,omitempty"`
 	// Hops bounds, for a group inside one site, what all ranks contribute together to an alltoall of equal blocks that goes in hops (hops.go), in bytes. 0: none does.
 	Hops int64 `json:"hops,omitempty"`
 	// Via is for each leader, and each other one, from which of them the latter has what is of the former, if that is not much (via.go). Leaders count in the order
 	// of the hosts. Nil: from itself. Only between sites.
 	Via [][]int `json:"via,omitempty"`
-	// Offers says that the coordinator may offer plans for small allgathers, see offers.go. Only between sites.
+	// Offers says that the coordinator may offer plans for small allgathers and alltoalls, see offers.go. Only between sites.
 	Offers bool `json:"offers,omitempty"`
-	// OffersAll says that with Offers it may for small alltoalls as well.
-	OffersAll bool `json:"offers_all,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the longest of the shortest
@@ -59,15 +55,16 @@ type Tree struct {
 	Epoch uint64        `json:"epoch,omitempty"` // of the map
 }
 
+// smallVersion numbers what is said in this package of how small operations travel. A group has a tree only if all its hosts know it; where one knows less, each
+// operation is planned, which takes longer and is as right. It grows with what a host that does not know of it would get wrong.
+const smallVersion = 1
+
 // maxEager bounds Tree.Limit and Tree.Straight: what is kept of operations under way is a multiple of them.
 const maxEager = 64 << 10
 
 // maxAcross and MaxRounds bound Tree.Across and Tree.Rounds likewise. A host keeps what it sends of operations that may not be over everywhere, which for ranks that wait for each
 // other is the last two.
 const maxAcross, MaxRounds = 512 << 10, 256 << 10
-
-// shortAcross bounds Tree.Across, and maxEager Tree.Rounds, where some host is of before more was known.
-const shortAcross = 256 << 10
 
 // maxHops bounds Tree.Hops. A host sends a part of it that is the smaller the more hosts there are.
 const maxHops = 4 << 20
@@ -108,7 +105,7 @@ func (t *Tree) check(hosts int) error {
 
 // offersFor reports whether plans of small operations of a collective may be offered.
 func (t *Tree) offersFor(c plan.Collective) bool {
-	return t != nil && (c == plan.Allgather && t.Offers || c == plan.Alltoall && t.OffersAll)
+	return t != nil && t.Offers && (c == plan.Allgather || c == plan.Alltoall)
 }
 
 // oneSite reports whether all hosts have one leader.

@@ -73,22 +73,3 @@ func TestVia(t *testing.T) {
 		}
 	}
 }
-
-// TestViaOfAll: where one host is of before leaders passed on, or plans were offered, none does, nor are there offers for alltoalls where it is of before those.
-func TestViaOfAll(t *testing.T) {
-	for _, host := range []struct{ knows, all bool }{{true, true}, {true, false}, {false, false}} {
-		d := directory{jobs: make(map[string]*forming), tree: func([]string) *Tree {
-			return &Tree{Leaders: []int{0, 1, 2}, Limit: 1000, Via: [][]int{{0, 0, 1}, {1, 1, 1}, {1, 2, 2}}}
-		}}
-		var reg *registration
-		for rank, name := range []string{"a", "b", "c"} {
-			var bad *Failure
-			if reg, bad = d.register(name, message{Job: "j", Rank: rank, Ranks: 3, Offers: host.knows || rank != 1, OffersAll: host.all || rank != 1}); bad != nil {
-				t.Fatal(bad)
-			}
-		}
-		if formed := <-reg.out; formed.Tree.Offers != host.knows || formed.Tree.OffersAll != host.all || (formed.Tree.Via != nil) != host.knows {
-			t.Errorf("with a host that knows %+v the tree is %+v", host, formed.Tree)
-		}
-	}
-}
