@@ -56,8 +56,8 @@ type message struct {
 	Tree       *Tree           `json:"tree,omitempty"`
 	Small      int             `json:"small,omitempty"`  // register: the version of how small operations travel that the host knows, see smallVersion
 	Offers     bool            `json:"offers,omitempty"` // register: and plans that are offered
-	Hop        int             `json:"hop,omitempty"`        // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
-	Past       uint64          `json:"past,omitempty"`       // items: operations before it are over at those whose contributions these are, or planned
+	Hop        int             `json:"hop,omitempty"`    // items: the blocks of an alltoall's round, which counts from 1; ready: not 0 if that is how it travels
+	Past       uint64          `json:"past,omitempty"`   // items: operations before it are over at those whose contributions these are, or planned
 	Algorithm  string          `json:"alg,omitempty"`
 	Options    Options         `json:"options,omitzero"`
 	Plan       string          `json:"plan,omitempty"` // ready: SHA-256 of the plan that the rank brings
@@ -81,6 +81,8 @@ type message struct {
 
 	Part []byte `json:"-"` // start, offer: the host's part; plan: the plan; items: see items.go
 	Rows []byte `json:"-"` // ready: what the rank sends to each; start, offer: what each rank of the host gets from each
+
+	brief bool // it came in the short form, see short.go
 
 	// Of who says it, see lazy.go.
 	since, until time.Time // it can wait from then until then; zero: it cannot
@@ -177,11 +179,12 @@ type Stream interface {
 	Abort()
 }
 
-// streamConn is a conn over a byte stream: a uvarint length and the JSON header, then a
+// streamConn is a conn over a byte stream: a uvarint length and the header, JSON or in the short form, then a
 // uvarint length and the part, then a uvarint length and the rows.
 type streamConn struct {
 	s     Stream
 	r     *bufio.Reader
+	brief bool // what is sent is in the short form, if it has one
 	beats bool // the other end sends beats: silence is an error
 	// heard counts what has arrived from the other end's host, on whatever stream; nil: not
 	// known. On a link that is flooded beats wait behind lost data for longer than the
@@ -272,7 +275,7 @@ func (c *streamConn) Send(said ...message) error {
 	all := c.out[:0]
 	for i := range said {
 		var err error
-		if all, err = said[i].appendTo(all); err != nil {
+		if all, err = said[i].appendTo(all, c.brief); err != nil {
 			return err
 		}
 	}
@@ -288,16 +291,17 @@ func (c *streamConn) write(frame []byte) error {
 	return err
 }
 
-// encode returns m as it travels.
-func (m *message) encode() ([]byte, error) { return m.appendTo(nil) }
+// encode returns m as it travels; brief is in the short form, if it has one.
+func (m *message) encode(brief bool) ([]byte, error) { return m.appendTo(nil, brief) }
 
 // appendTo appends m to b as it travels.
-func (m *message) appendTo(b []byte) ([]byte, error) {
-	var header []byte
-	if m.plainItems() {
-		var room [128]byte
-		header = m.appendItemsHeader(room[:0])
-	} else {
+func (m *message) appendTo(b []byte, brief bool) ([]byte, error) {
+	var room [64]byte
+	header, ok := room[:0], false
+	if brief {
+		header, ok = m.appendShort(header)
+	}
+	if !ok {
 		var err error
 		if header, err = json.Marshal(m); err != nil {
 			return b, fmt.Errorf("encode %s: %w", m.Kind, err)
@@ -358,7 +362,7 @@ func readMessage(r *bufio.Reader) (message, error) {
 	return m, nil
 }
 
-// readHeader reads the header of a message: a uvarint length, and JSON.
+// readHeader reads the header of a message: a uvarint length, and JSON or the short form.
 func readHeader(r *bufio.Reader) (m message, err error) {
 	n, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -374,10 +378,12 @@ func readHeader(r *bufio.Reader) (m message, err error) {
 	} else {
 		header, err = readClaimed(r, n, maxHeader)
 	}
-	if err != nil || m.readItemsHeader(header) {
+	switch {
+	case err != nil:
 		return m, err
+	case len(header) > 0 && header[0] < '{':
+		return m, m.readShort(header)
 	}
-	m = message{}
 	if err := json.Unmarshal(header, &m); err != nil { // which copies what it takes
 		return m, fmt.Errorf("message header: %w", err)
 	}

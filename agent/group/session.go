@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -51,6 +52,8 @@ type session struct {
 	room  chan struct{}   // holds a token when the session may be full no more
 	ctx   context.Context // ends with the session
 	end   context.CancelFunc
+
+	brief atomic.Bool // the other end knows the short form of words
 
 	wmu sync.Mutex // held while messages are written, so that their order is that of their count
 
@@ -111,7 +114,7 @@ func (s *session) Send(said ...message) error {
 			s.told = s.got
 			s.mu.Unlock()
 		}
-		frame, err := m.encode()
+		frame, err := m.encode(s.brief.Load())
 		if err != nil {
 			return err
 		}
@@ -213,6 +216,9 @@ func (s *session) Recv() (message, error) {
 
 // take counts m, which came over c. It reports whether m is the next message.
 func (s *session) take(c *streamConn, m *message) bool {
+	if m.brief {
+		s.brief.Store(true)
+	}
 	s.mu.Lock()
 	if s.c != c {
 		s.mu.Unlock()

@@ -11,7 +11,9 @@ func TestSmallOfAll(t *testing.T) {
 	far := Tree{Leaders: []int{0, 1}, Limit: 1, Across: 3, Via: [][]int{{0, 0}, {1, 1}}}
 	offered := far
 	offered.Offers = true
-	knows := func(version int, offers bool) message { return message{Job: "j", Ranks: 2, Small: version, Offers: offers} }
+	knows := func(version int, offers bool) message {
+		return message{Job: "j", Ranks: 2, Small: version, Offers: offers}
+	}
 	for _, tt := range []struct {
 		name        string
 		made        Tree
