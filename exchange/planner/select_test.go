@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gridagent/gridagent/exchange"
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/pools"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -223,5 +225,44 @@ func TestFewMessagesWinWhereLatencyDominates(t *testing.T) {
 	}
 	if large != "lr3" || many != 32*31 {
 		t.Errorf("1 MiB: %s in %d messages, want lr3", large, many)
+	}
+}
+
+// TestChains: over a slow link with one host at one end and three at the other, steps that wait for what others bring over it are taken to be slower than they are forecast, and what
+// sends each block once is chosen, though its three messages cost a little more.
+func TestChains(t *testing.T) {
+	hosts := []netmap.Host{{Name: "a0", Site: "a"}, {Name: "b0", Site: "b"}, {Name: "b1", Site: "b"}, {Name: "b2", Site: "b"}}
+	n := len(hosts)
+	est := make([]netmap.Estimate, n*n)
+	for i := range est {
+		est[i] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: 140 * time.Microsecond, Bandwidth: 86 * netmap.Mbps}
+		if hosts[i/n].Site != hosts[i%n].Site {
+			est[i] = netmap.Estimate{Known: netmap.FieldLatency | netmap.FieldBandwidth, Latency: time.Millisecond, Bandwidth: 1.94 * netmap.Mbps}
+		}
+	}
+	p := &Problem{Snapshot: netmap.NewSnapshot(1, hosts, est), Sizes: slices.Repeat([]int64{1 << 10}, n)}
+	var err error
+	if p.Tree, err = pools.Build(p.Snapshot, pools.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := Select(p, 1<<10, Advice{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !chosen.Algorithm.Across {
+		t.Errorf("%s: %s", chosen.Algorithm.Name, chosen.Reason())
+	}
+	s, err := newSelector(p, 1<<10, Advice{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, alg := range Algorithms(plan.Allgather) {
+		made, err := alg.Make(p)
+		if err != nil {
+			continue // rings of switches
+		}
+		if got := s.comesBack(made); got == alg.Across {
+			t.Errorf("%s sends what is there already: %v", alg.Name, got)
+		}
 	}
 }
