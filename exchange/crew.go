@@ -123,6 +123,15 @@ func sitesOf(hosts []string, self string, site func(host string) string) runSite
 	return s
 }
 
+// number returns how many sites there are.
+func (s *runSites) number() int {
+	all := make(map[string]bool)
+	for _, site := range s.of {
+		all[site] = true
+	}
+	return len(all)
+}
+
 // sendsTo notes the sites that part has this host send to.
 func (s *runSites) sendsTo(part *Part) {
 	s.to = make(map[string]bool)

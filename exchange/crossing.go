@@ -117,6 +117,16 @@ func (p *Part) sentTo(meant func(host string) bool) (n int64) {
 	return n
 }
 
+// gotFrom returns how many bytes this host gets from hosts that are meant.
+func (p *Part) gotFrom(meant func(host string) bool) (n int64) {
+	for i := range p.Recvs {
+		if meant(p.Hosts[p.Recvs[i].Src]) {
+			n += p.carries(p.Recvs[i].Blocks)
+		}
+	}
+	return n
+}
+
 // like returns how many senders like this host would send all that crosses the link to the site of the host to, if each sent as much as this one, or as much as this one
 // sends to that host alone; at least 1, and at most most. It is guess where nothing has been told of the link.
 func (p *Part) like(site func(host string) string, to string, alone bool, guess, most int) int {
@@ -156,12 +166,8 @@ const busyBackShare = 0.75
 // host to which nothing comes from there cannot tell, and says that it does.
 func (p *Part) busyBack(site func(host string) string, to string, path Path) bool {
 	there := site(to)
-	out, in := p.sentTo(func(dst string) bool { return site(dst) == there }), int64(0)
-	for i := range p.Recvs {
-		if site(p.Hosts[p.Recvs[i].Src]) == there {
-			in += p.carries(p.Recvs[i].Blocks)
-		}
-	}
+	at := func(host string) bool { return site(host) == there }
+	out, in := p.sentTo(at), p.gotFrom(at)
 	return in == 0 || path.Back.Time(in).Seconds() >= busyBackShare*path.capacity().Time(out).Seconds()
 }
 

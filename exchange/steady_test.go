@@ -103,6 +103,53 @@ func TestSteady(t *testing.T) {
 	}
 }
 
+// TestOneDoes: where the way back is slower and has as much to carry, what each flow gets is enough, and goes steadily over one lane each; and not where that would end last, nor
+// where a third site may wait for it.
+func TestOneDoes(t *testing.T) {
+	const rate = 4e5 // of a flow from a to b, which carries three
+	way := Path{RTT: 10 * time.Millisecond, Rate: rate, Capacity: 3 * rate, Back: rate / 2}
+	change := func(f func(*Path)) Path { p := way; f(&p); return p }
+	for _, tt := range []struct {
+		name  string
+		block int64
+		path  Path
+		hosts []string
+		want  float64 // at which this host, one of two, sends at least; 0: not steadily
+	}{
+		{"a slow way back", 20 << 10, way, nil, rate},
+		{"much", 200 << 10, way, nil, rate},
+		{"for so long that others could help", 2 << 20, way, nil, 0},
+		{"a way back that is as fast", 20 << 10, change(func(p *Path) { p.Back = 3 * rate }), nil, 0},
+		{"one that is fast enough for it to end last", 20 << 10, change(func(p *Path) { p.Back = 1.6 * rate }), nil, 0},
+		{"one that nobody knows", 20 << 10, change(func(p *Path) { p.Back = 0 }), nil, 0},
+		{"losses that hold flows", 20 << 10, change(func(p *Path) { p.Loss = lateLoss }), nil, 0},
+		{"a third site", 20 << 10, way, []string{"c0"}, 0},
+	} {
+		p := &plan.Plan{Collective: plan.Alltoall, Algorithm: "test", Hosts: append([]string{"a0", "a1", "b0", "b1"}, tt.hosts...)}
+		for range p.Hosts {
+			p.Matrix = append(p.Matrix, make([]int64, len(p.Hosts)))
+		}
+		for i, pair := range [][2]int{{0, 2}, {1, 3}, {2, 0}, {3, 1}} { // two pairs of hosts each way
+			p.Matrix[pair[0]][pair[1]] = tt.block
+			p.Transfers = append(p.Transfers, plan.Transfer{ID: i, Src: pair[0], Dst: pair[1], Phase: -1, Blocks: []plan.Block{{Origin: pair[0], Dest: pair[1]}}})
+		}
+		parts, err := Split(p, ID{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Weigh(parts, siteOfTest)
+		x := &run{eng: &Engine{cfg: Config{Self: "a0", Site: siteOfTest, Path: func(string) Path { return tt.path }}}, part: parts[0], start: time.Now(), alone: true}
+		x.sites = sitesOf(x.part.Hosts, "a0", siteOfTest)
+		to := &peer{name: "b0", sends: []*send{{}}}
+		x.peers = map[string]*peer{to.name: to}
+		to.path = tt.path
+		got, steady := x.goesSteady(to)
+		if steady != (tt.want > 0) || steady && (got < tt.want || got > 2*tt.want) {
+			t.Errorf("%s: steadily %v, at %.2f of what a flow gets", tt.name, steady, got/rate)
+		}
+	}
+}
+
 // TestSteadySpills: what goes without a window goes in whole packets: a chunk goes on in the next ones, and no checksum has one of its own.
 func TestSteadySpills(t *testing.T) {
 	s := &sizesStream{}
