@@ -67,7 +67,8 @@ func (x *run) oneDoes(p *peer, all float64) netmap.BytesPerSec {
 		return 0
 	}
 	back := x.part.gotFrom(func(src string) bool { return x.site(src) == x.site(p.name) }) * int64(x.mates()) // as if all of this site were alike
-	one := netmap.BytesPerSec(x.sharing(p)) * q.Rate
+	pairs := x.sharing(p)
+	one := netmap.BytesPerSec(x.part.like(x.site, p.name, true, pairs, pairs)) * q.Rate
 	if one >= q.link() || all > oneShare*q.Back.Time(back).Seconds()*float64(one) {
 		return 0
 	}

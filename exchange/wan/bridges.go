@@ -62,7 +62,8 @@ func leastMultiple(a, b int) int {
 
 // needed returns how many bridges the link between two pools needs: as many as fill it by what one
 // flow gets of it, and as many as spread it over ports, but no host of the larger pool is in two. If these
-// are too few to fill it, the engine opens several connections for each.
+// are too few to fill it, the engine opens several connections for each, which blocks that are short do not fill: then
+// there are as many bridges as flows, or one for each pair of hosts.
 func (s *scheduler) needed(from, to int) int {
 	all := max(len(s.pools[from]), len(s.pools[to]))
 	if s.opts.Blind != nil && s.opts.Blind[from*len(s.pools)+to] {
@@ -75,7 +76,15 @@ func (s *scheduler) needed(from, to int) int {
 		if s.opts.Lines != nil {
 			rate = max(rate, float64(s.opts.Lines[from*len(s.pools)+to]))
 		}
-		want = max(want, math.Ceil(spare*rate/l.flow))
+		flows := math.Ceil(spare * rate / l.flow)
+		want = max(want, flows)
+		if flows > float64(all) && s.short(from, to, flows, float64(all)*l.flow) {
+			if pairs := len(s.pools[from]) * len(s.pools[to]); flows < nearlyAll*float64(pairs) {
+				all = int(flows)
+			} else {
+				all, want = pairs, max(want, float64(pairs))
+			}
+		}
 	}
 	for _, pool := range []int{from, to} {
 		for _, h := range s.pools[pool] {
@@ -85,6 +94,30 @@ func (s *scheduler) needed(from, to int) int {
 		}
 	}
 	return int(min(want, float64(all)))
+}
+
+// nearlyAll is from which part of all pairs of hosts on all of them are bridges: none then passes on what is another's.
+const nearlyAll = 2. / 3
+
+// laneFill is how many bytes each of several lanes of a pair of hosts has at least; forecasts count as many lanes (exchange/planner).
+const laneFill = 4 << 10
+
+// short reports whether blocks from one pool to another are too short for so many flows to be lanes of fewer bridges, which with one lane each carry so many bytes a second, and
+// whether they would be on their way for longer so than what comes back.
+func (s *scheduler) short(from, to int, flows, bridges float64) bool {
+	there, back := s.crossing(from, to), s.crossing(to, from)
+	return there < laneFill*flows && there/bridges > back/s.links[to*len(s.pools)+from].rate
+}
+
+// crossing returns how many bytes the hosts of one pool have for those of another.
+func (s *scheduler) crossing(from, to int) float64 {
+	var n int64
+	for _, a := range s.pools[from] {
+		for _, b := range s.pools[to] {
+			n += s.sizes.Of(a, b)
+		}
+	}
+	return float64(n)
 }
 
 // windowBytes is what each bridge has under way at least, and fills the part of a link, or of a host's port, that one flow must get to count as

@@ -206,3 +206,53 @@ func TestAllPairs(t *testing.T) {
 		}
 	}
 }
+
+// TestBridgesOfShortBlocks: where the network holds each flow and blocks are too short for several lanes of a few pairs of hosts, more pairs have bridges, all if they are not many more than
+// fill the link; not where few are enough, blocks are longer, or the way back is what all wait for.
+func TestBridgesOfShortBlocks(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		rate, flow, back netmap.BytesPerSec // bytes a second
+		near, far        int                // hosts
+		block            int64
+		want             int
+	}{
+		{"few short blocks", 8e5, 1e5, 8e5, 3, 4, 1 << 10, 12},
+		{"of more hosts than fill it", 8e5, 1e5, 8e5, 6, 6, 100, 10},
+		{"one flow fills it", 8e5, 8e5, 8e5, 3, 4, 1 << 10, 4},
+		{"few flows fill it", 3e5, 1e5, 8e5, 3, 4, 1 << 10, 4},
+		{"longer blocks", 8e5, 1e5, 8e5, 3, 4, 4 << 10, 4},
+		{"a slow way back", 8e5, 1e5, 2e5, 3, 4, 1 << 10, 4},
+	} {
+		hosts := tt.near + tt.far
+		n := &plan.Network{Pipe: []netmap.BytesPerSec{0, tt.rate, tt.back, 0}}
+		for h := range hosts {
+			pool := 0
+			if h >= tt.near {
+				pool = 1
+			}
+			n.Hosts, n.Pool = append(n.Hosts, fmt.Sprintf("h%d", h)), append(n.Pool, pool)
+			n.Egress, n.Ingress = append(n.Egress, 1e7), append(n.Ingress, 1e7)
+			for o := range hosts {
+				ceiling, latency := netmap.BytesPerSec(1e7), 50*time.Microsecond
+				if other := o >= tt.near; other != (pool == 1) {
+					latency = 5 * time.Millisecond
+					if ceiling = tt.flow; pool == 1 {
+						ceiling = tt.back
+					}
+				}
+				n.Ceiling, n.Latency = append(n.Ceiling, ceiling), append(n.Latency, latency)
+			}
+		}
+		p, _ := made(t, 1, n, plan.AlltoallSizes{Uniform: tt.block}, nil, Options{})
+		pairs := make(map[[2]int]bool)
+		for i := range p.Transfers {
+			if tr := &p.Transfers[i]; n.Pool[tr.Src] == 0 && n.Pool[tr.Dst] == 1 {
+				pairs[[2]int{tr.Src, tr.Dst}] = true
+			}
+		}
+		if len(pairs) != tt.want {
+			t.Errorf("%s: %d pairs of hosts, want %d", tt.name, len(pairs), tt.want)
+		}
+	}
+}
