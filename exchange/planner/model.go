@@ -230,7 +230,10 @@ func (m *model) open(p *plan.Plan) {
 		a, b := m.net.Pool[way/m.n], m.net.Pool[way%m.n]
 		if pipe := a*m.pools + b; a != b && moved[way] > 0 {
 			part := max(1/float64(m.flows[pipe]), moved[way]/m.piped[pipe])
-			lanes := min(math.Floor(moved[way]/laneFill), maxLanes)
+			lanes := float64(maxLanes)
+			if m.loss == nil || m.loss[way] == 0 { // losses hold flows in the long run only
+				lanes = min(lanes, math.Floor(moved[way]/laneFill))
+			}
 			m.rates[way] = max(rate, min(m.capacity[way]*part, lanes*rate))
 		}
 	}

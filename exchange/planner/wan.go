@@ -41,7 +41,7 @@ func (p *Problem) wan() (*plan.Plan, error) {
 		}
 		local = append(local, l)
 	}
-	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: b.open})
+	return wan.Alltoall(net, p.Alltoall, bounds, local, wan.Options{Lines: p.lines(net), Blind: b.open, Lossy: p.lossy(net)})
 }
 
 // A belief is the network by which plans are made and compared: that of the map, where a link of which nobody has measured what several flows
@@ -193,6 +193,20 @@ func (p *Problem) lines(net *plan.Network) []netmap.BytesPerSec {
 		}
 	}
 	return lines
+}
+
+// lossy says of which links some pair of hosts is known to lose packets.
+func (p *Problem) lossy(net *plan.Network) []bool {
+	n, pools := p.Snapshot.N(), net.Pools()
+	out := make([]bool, pools*pools)
+	for i := range n {
+		for j := range n {
+			if e := p.Snapshot.Estimate(i, j); i != j && e.TellsLoss() && e.Loss > 0 {
+				out[net.Pool[i]*pools+net.Pool[j]] = true
+			}
+		}
+	}
+	return out
 }
 
 // amongHosts is the alltoall inside one cluster.

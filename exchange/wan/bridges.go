@@ -105,6 +105,9 @@ const laneFill = 4 << 10
 // short reports whether blocks from one pool to another are too short for so many flows to be lanes of fewer bridges, which with one lane each carry so many bytes a second, and
 // whether they would be on their way for longer so than what comes back.
 func (s *scheduler) short(from, to int, flows, bridges float64) bool {
+	if s.opts.Lossy != nil && s.opts.Lossy[from*len(s.pools)+to] {
+		return false
+	}
 	there, back := s.crossing(from, to), s.crossing(to, from)
 	return there < laneFill*flows && there/bridges > back/s.links[to*len(s.pools)+from].rate
 }

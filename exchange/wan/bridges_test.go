@@ -216,13 +216,15 @@ func TestBridgesOfShortBlocks(t *testing.T) {
 		near, far        int                // hosts
 		block            int64
 		want             int
+		lossy            bool
 	}{
-		{"few short blocks", 8e5, 1e5, 8e5, 3, 4, 1 << 10, 12},
-		{"of more hosts than fill it", 8e5, 1e5, 8e5, 6, 6, 100, 10},
-		{"one flow fills it", 8e5, 8e5, 8e5, 3, 4, 1 << 10, 4},
-		{"few flows fill it", 3e5, 1e5, 8e5, 3, 4, 1 << 10, 4},
-		{"longer blocks", 8e5, 1e5, 8e5, 3, 4, 4 << 10, 4},
-		{"a slow way back", 8e5, 1e5, 2e5, 3, 4, 1 << 10, 4},
+		{"few short blocks", 8e5, 1e5, 8e5, 3, 4, 1 << 10, 12, false},
+		{"losses that hold flows", 8e5, 1e5, 8e5, 3, 4, 1 << 10, 4, true},
+		{"of more hosts than fill it", 8e5, 1e5, 8e5, 6, 6, 100, 10, false},
+		{"one flow fills it", 8e5, 8e5, 8e5, 3, 4, 1 << 10, 4, false},
+		{"few flows fill it", 3e5, 1e5, 8e5, 3, 4, 1 << 10, 4, false},
+		{"longer blocks", 8e5, 1e5, 8e5, 3, 4, 4 << 10, 4, false},
+		{"a slow way back", 8e5, 1e5, 2e5, 3, 4, 1 << 10, 4, false},
 	} {
 		hosts := tt.near + tt.far
 		n := &plan.Network{Pipe: []netmap.BytesPerSec{0, tt.rate, tt.back, 0}}
@@ -244,7 +246,7 @@ func TestBridgesOfShortBlocks(t *testing.T) {
 				n.Ceiling, n.Latency = append(n.Ceiling, ceiling), append(n.Latency, latency)
 			}
 		}
-		p, _ := made(t, 1, n, plan.AlltoallSizes{Uniform: tt.block}, nil, Options{})
+		p, _ := made(t, 1, n, plan.AlltoallSizes{Uniform: tt.block}, nil, Options{Lossy: []bool{false, tt.lossy, false, false}})
 		pairs := make(map[[2]int]bool)
 		for i := range p.Transfers {
 			if tr := &p.Transfers[i]; n.Pool[tr.Src] == 0 && n.Pool[tr.Dst] == 1 {

@@ -32,6 +32,9 @@ type Options struct {
 	// Blind are P×P, [from*P+to]: links of which nobody knows what several flows get. There a bridge may be
 	// all that one flow gets, so they have twice as many. Nil means that all is known.
 	Blind []bool
+	// Lossy are P×P, [from*P+to]: links whose flows losses may hold, which they do in the long run only: short blocks need no more bridges
+	// there. Nil means that none are.
+	Lossy []bool
 }
 
 const defaultTransit = 256 << 20
@@ -64,6 +67,9 @@ func alltoall(net *plan.Network, sizes plan.AlltoallSizes, bounds *plan.Alltoall
 	}
 	if pools := net.Pools(); opts.Blind != nil && len(opts.Blind) != pools*pools {
 		return nil, fmt.Errorf("%d links that may be blind between %d pools", len(opts.Blind), pools)
+	}
+	if pools := net.Pools(); opts.Lossy != nil && len(opts.Lossy) != pools*pools {
+		return nil, fmt.Errorf("%d links that may be lossy between %d pools", len(opts.Lossy), pools)
 	}
 	if opts.Transit == 0 {
 		opts.Transit = defaultTransit
