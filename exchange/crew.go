@@ -106,13 +106,15 @@ type runSites struct {
 	of            map[string]string
 	to            map[string]bool // those that this host sends to
 	before, mates int             // hosts of this host's site: those before it in the exchange, and all
+	number        int             // of sites
 }
 
 func sitesOf(hosts []string, self string, site func(host string) string) runSites {
 	s := runSites{of: make(map[string]string, len(hosts))}
-	home := site(self)
+	home, seen := site(self), make(map[string]bool)
 	for _, h := range hosts {
 		s.of[h] = site(h)
+		seen[s.of[h]] = true
 		if h == self {
 			s.before = s.mates
 		}
@@ -120,16 +122,8 @@ func sitesOf(hosts []string, self string, site func(host string) string) runSite
 			s.mates++
 		}
 	}
+	s.number = len(seen)
 	return s
-}
-
-// number returns how many sites there are.
-func (s *runSites) number() int {
-	all := make(map[string]bool)
-	for _, site := range s.of {
-		all[site] = true
-	}
-	return len(all)
 }
 
 // sendsTo notes the sites that part has this host send to.

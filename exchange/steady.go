@@ -21,7 +21,7 @@ const maxHaste = 100
 
 // goesSteady reports whether what goes to p's site goes without a window, steadily at this host's part of what the link carries, and how fast that is, in bytes a second. Then nobody asks how much has
 // arrived: a packet that asks, one that greets, an answer to each slice and acknowledgements of them all are an eighth of what an alltoall of 2 KiB between four hosts
-// and two puts on their link, and windows that wait for answers leave it idle now and then. So goes what is brief, which the queue of the link has room for; and what goes over a link that is packed, on which windows could hold back nothing. A level
+// and two puts on their link, and windows that wait for answers leave it idle now and then. So goes what is brief, which the queue of the link has room for; and what goes over a link that is packed, on which windows could hold back nothing; for both a link on which one lane does counts as what such lanes carry. A level
 // corrects the rate under way (level.go). Not beside another operation, whose packets the queue is to hold as well, nor where a packet is likely to be lost on the way, as what is late is found by its answers, nor to peers beside the plan's, who get what others were to deliver, as answers are what tells that it has come, nor
 // where somebody else says how many lanes there are. It needs x.mu, and p's path to be set.
 func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
@@ -60,10 +60,10 @@ const oneShare = 0.75
 
 // oneDoes returns what a lane for each pair of hosts carries of the link to p's site, in bytes a second, where the network holds each flow and that is less than the link carries, and yet all
 // that crosses it is through well before what comes back over a slower one is; else 0. Then more lanes gain nothing, and what answers them goes before the data that all wait for: of alltoalls of 4 KiB over
-// 17.5 Mbit/s, 3.3 a flow, and back over 3.7 that was a fifth of the bytes there. Only between two sites: others may wait for what is to be passed on. It needs x.mu.
+// 17.5 Mbit/s, 3.3 a flow, and back over 3.7 that and other small packets were a ninth of the bytes there. Only between two sites: others may wait for what is to be passed on. It needs x.mu.
 func (x *run) oneDoes(p *peer, all float64) netmap.BytesPerSec {
 	q := p.path
-	if !q.held() || q.Lossy() || q.Back <= 0 || x.sites.number() != 2 {
+	if !q.held() || q.Lossy() || q.Back <= 0 || x.sites.number != 2 {
 		return 0
 	}
 	back := x.part.gotFrom(func(src string) bool { return x.site(src) == x.site(p.name) }) * int64(x.mates()) // as if all of this site were alike

@@ -15,6 +15,8 @@
 // rounds (rounds.go), straight (straight.go) or, the blocks of alltoalls, in hops (hops.go). Operations that come again go by a plan that hosts have
 // kept (standing.go, ahead.go), small ones by one that their coordinator has offered (offers.go).
 //
+// Messages are JSON (message.go), but what is said in each operation, where all hosts know the short form (short.go).
+//
 // A plan is over hosts. In an alltoall, all that the ranks of one host have for those of
 // another is one block of it; rooms (room.go) say where its pieces lie.
 //

@@ -26,7 +26,7 @@ func randomMessage(rng *rand.Rand) message {
 		switch p := f.Addr().Interface().(type) {
 		case *plan.Collective:
 			*p = []plan.Collective{plan.Allgather, plan.Alltoall, Broadcast, Barrier, "other"}[rng.IntN(5)]
-		case *kind:
+		case *kind: // below
 		case *string:
 			if rng.IntN(4) == 0 {
 				*p = []string{"a", "wan", `"<&>`, string(bytes.Repeat([]byte{'x'}, 300))}[rng.IntN(4)]

@@ -99,7 +99,7 @@ func (s *Stream) Close() error {
 }
 
 // WriteLast is Write of p and then Close. The end goes out with the last of p, if quic-go's own goroutine does not come between: of more than a packet Write
-// returns when that goroutine has taken the last of it, and the end would have a packet to itself, and another one its acknowledgement.
+// returns when that goroutine has taken the last of it, and the end would have a packet to itself, and another one its acknowledgement. So it is handed over at once, if flow control lets it.
 func (s *Stream) WriteLast(p []byte) error {
 	err := quic.ErrWouldBlock
 	if len(p) > 0 && len(p) < mostBoth {

@@ -107,20 +107,25 @@ func TestKindComesAlone(t *testing.T) {
 	})
 }
 
+// tells reads streams to their ends, and passes on what each brought.
+func tells(t *testing.T, got chan<- []byte) func(context.Context, *lane.Stream) {
+	return func(_ context.Context, s *lane.Stream) {
+		all, err := io.ReadAll(s)
+		if err != nil {
+			t.Error(err)
+		}
+		s.Close()
+		got <- all
+	}
+}
+
 // What goes out in two pieces goes out as one: a head of a few bytes gets no packet of its own, and all arrives in order, whatever the sizes.
 func TestWriteBoth(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		const pieces, body = 200, 2000
 		got := make(chan []byte, 1)
 		a, b := c.start("a0"), c.prepare(c.listen("b0"), "b0")
-		b.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) {
-			all, err := io.ReadAll(s)
-			if err != nil {
-				t.Error(err)
-			}
-			s.Close()
-			got <- all
-		})
+		b.HandleStreams(lane.StreamData, tells(t, got))
 		b.run(t)
 		s := a.open(t, "b0", lane.StreamData)
 		rng := rand.New(rand.NewPCG(1, 8))
@@ -178,14 +183,7 @@ func TestWriteLast(t *testing.T) {
 			inBubble(t, func(t *testing.T, cl *cluster) {
 				got := make(chan []byte, 1)
 				a, b := cl.start("a0"), cl.prepare(cl.listen("b0"), "b0")
-				b.HandleStreams(lane.StreamData, func(_ context.Context, s *lane.Stream) {
-					all, err := io.ReadAll(s)
-					if err != nil {
-						t.Error(err)
-					}
-					s.Close()
-					got <- all
-				})
+				b.HandleStreams(lane.StreamData, tells(t, got))
 				b.run(t)
 				var sent uint64
 				for i := range streams + 5 { // those of the first streams look for the size of packets as well

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gridagent/gridagent/exchange/plan"
+	"github.com/gridagent/gridagent/exchange/wan"
 	"github.com/gridagent/gridagent/probe/netmap"
 )
 
@@ -51,9 +52,6 @@ const (
 	payloadShare = 1.05
 	// maxLanes is how many lanes the engine opens to a host.
 	maxLanes = 63
-	// laneFill is how many bytes of a pair each of its lanes has at least, where it has several: the engine puts together what
-	// is ready at one time, and what a slow link's queue has room for goes over one. Of 1, 2, 3, 4 and 6 KiB this one chose best (docs/design/planning.md).
-	laneFill = 4 << 10
 	// openingWindow is how many bytes a lane sends before the first answer: 32 packets, quic-go's initial window. It
 	// doubles with each round trip (RFC 9002, section 7.3.1).
 	openingWindow = 32 * 1280
@@ -232,7 +230,7 @@ func (m *model) open(p *plan.Plan) {
 			part := max(1/float64(m.flows[pipe]), moved[way]/m.piped[pipe])
 			lanes := float64(maxLanes)
 			if m.loss == nil || m.loss[way] == 0 { // losses hold flows in the long run only
-				lanes = min(lanes, math.Floor(moved[way]/laneFill))
+				lanes = min(lanes, math.Floor(moved[way]/wan.LaneFill))
 			}
 			m.rates[way] = max(rate, min(m.capacity[way]*part, lanes*rate))
 		}

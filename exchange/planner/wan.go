@@ -197,14 +197,9 @@ func (p *Problem) lines(net *plan.Network) []netmap.BytesPerSec {
 
 // lossy says of which links some pair of hosts is known to lose packets.
 func (p *Problem) lossy(net *plan.Network) []bool {
-	n, pools := p.Snapshot.N(), net.Pools()
-	out := make([]bool, pools*pools)
-	for i := range n {
-		for j := range n {
-			if e := p.Snapshot.Estimate(i, j); i != j && e.TellsLoss() && e.Loss > 0 {
-				out[net.Pool[i]*pools+net.Pool[j]] = true
-			}
-		}
+	out := unknown(p.Snapshot, net, func(e netmap.Estimate) bool { return e.TellsLoss() && e.Loss > 0 })
+	for k := range out {
+		out[k] = !out[k]
 	}
 	return out
 }

@@ -99,8 +99,10 @@ func (s *scheduler) needed(from, to int) int {
 // nearlyAll is from which part of all pairs of hosts on all of them are bridges: none then passes on what is another's.
 const nearlyAll = 2. / 3
 
-// laneFill is how many bytes each of several lanes of a pair of hosts has at least; forecasts count as many lanes (exchange/planner).
-const laneFill = 4 << 10
+// LaneFill is how many bytes of a pair of hosts each of its lanes has at least, where it has several: the engine puts together what
+// is ready at one time, and what a slow link's queue has room for goes over one. Forecasts count as many lanes, and of 1, 2, 3, 4 and 6 KiB chose best with
+// this one (docs/design/planning.md).
+const LaneFill = 4 << 10
 
 // short reports whether blocks from one pool to another are too short for so many flows to be lanes of fewer bridges, which with one lane each carry so many bytes a second, and
 // whether they would be on their way for longer so than what comes back.
@@ -109,7 +111,7 @@ func (s *scheduler) short(from, to int, flows, bridges float64) bool {
 		return false
 	}
 	there, back := s.crossing(from, to), s.crossing(to, from)
-	return there < laneFill*flows && there/bridges > back/s.links[to*len(s.pools)+from].rate
+	return there < LaneFill*flows && there/bridges > back/s.links[to*len(s.pools)+from].rate
 }
 
 // crossing returns how many bytes the hosts of one pool have for those of another.
