@@ -149,7 +149,7 @@ func (d *directory) register(host string, m message) (*registration, *Failure) {
 			formed.Tree = d.tree(hosts)
 		}
 		if t := formed.Tree; t != nil {
-			t.Offers = offers && !t.oneSite()
+			t.Brief, t.Offers = true, offers && !t.oneSite()
 		}
 		d.remember(f, formed)
 		for _, r := range f.regs { // which nobody else has any more

@@ -253,7 +253,7 @@ func (m *member) dial() (conn, error) {
 	c := newStreamConn(s)
 	c.heard = m.g.heard(m.roster[0])
 	se := newSession(m.id, c)
-	se.brief.Store(m.tree != nil)
+	se.brief.Store(m.tree.brief())
 	if again := m.g.cfg.Again; again != nil {
 		se.again = func(ctx context.Context, since time.Time, wanted func() bool) (Stream, error) {
 			return again(ctx, m.roster[0], since, wanted)

@@ -150,7 +150,7 @@ func (m *member) openPeer(host string) (*streamConn, error) {
 		return nil, err
 	}
 	c := newStreamConn(s)
-	c.brief = m.tree != nil
+	c.brief = m.tree.brief()
 	if err := c.Send(message{Kind: kindPeer, Group: m.id}); err != nil {
 		c.Abort()
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // order, each a uvarint (a text: its length and bytes; of a flag the bit says all). JSON begins with a brace, which is no kind's byte, and whoever reads takes both. A call and its
 // end were 90 bytes each of JSON and are 10 to 20: of an allgather of 4 KiB from three hosts over one link of 1.9 Mbit/s such words were a fifteenth of all bytes.
 //
-// A member says them where the group has a tree, so that all hosts know of them ([smallVersion]), and a coordinator says them to members that do.
+// A member says them where the directory knows that all hosts do ([Tree.Brief]), and a coordinator says them to members that do.
 
 // shortKinds are the kinds that have a short form, and their bytes are their places, from 1.
 var shortKinds = []kind{kindReady, kindDone, kindGo, kindBeat, kindItems, kindRelay, kindRecall, kindLeft}

@@ -47,6 +47,8 @@ type Tree struct {
 	Via [][]int `json:"via,omitempty"`
 	// Offers says that the coordinator may offer plans for small allgathers and alltoalls, see offers.go. Only between sites.
 	Offers bool `json:"offers,omitempty"`
+	// Brief says that all hosts know the short form of words (short.go). A directory of before that says nothing of it, and may serve hosts that do not.
+	Brief bool `json:"brief,omitempty"`
 	// Rate is how much any host can take in, in bytes a second; 0 where unknown.
 	Rate float64 `json:"rate,omitempty"`
 	// Bound is the least time that any small operation could take: the longest of the shortest
@@ -107,6 +109,9 @@ func (t *Tree) check(hosts int) error {
 func (t *Tree) offersFor(c plan.Collective) bool {
 	return t != nil && t.Offers && (c == plan.Allgather || c == plan.Alltoall)
 }
+
+// brief reports whether words can have the short form.
+func (t *Tree) brief() bool { return t != nil && t.Brief }
 
 // oneSite reports whether all hosts have one leader.
 func (t *Tree) oneSite() bool {
