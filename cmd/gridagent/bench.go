@@ -16,8 +16,10 @@ import (
 
 const benchLong = `Every rank runs the command, against the agent on its own host: one group for the whole
 benchmark. For each size there are --warmup operations and then --iterations that count. In each,
-the ranks meet at a barrier, and each stops the time of its own call: from handing its data to the
-agent until the result is in its memory. An iteration takes as long as its slowest rank. Then every
+the ranks meet at a barrier that lets all begin at the same moment, and each stops the time of its own call:
+from handing its data to the agent until the result is in its memory. With --together=false each rank begins when it
+leaves the barrier, as in benchmarks of MPI: who leaves late finds data on their way, and over links of 40 ms times are
+shorter by up to as much. An iteration takes as long as its slowest rank. Then every
 rank looks at every byte; blocks hold a pattern of operation, source, destination and offset. Wrong
 data ends all ranks with status 1 and the same words.
 
@@ -123,7 +125,7 @@ func (a *app) runBench(ctx context.Context, f *benchFlags, opts client.AlltoallO
 	line := a.statusLine(f.noProgress)
 	cfg := bench.Config{
 		Collective: f.collective, Rank: f.rank, Site: status.Msg.GetSite(),
-		Sizes: f.sizes.bytes, Shape: bench.Shape(f.shape.value), Iterations: f.iterations, Warmup: f.warmup, Options: opts,
+		Sizes: f.sizes.bytes, Shape: bench.Shape(f.shape.value), Iterations: f.iterations, Warmup: f.warmup, Apart: !f.together, Options: opts,
 		Progress: func(size int64, done, total int) {
 			line.show(fmt.Sprintf("%s of %s:", f.collective, formatBytes(size)), done, total)
 		},

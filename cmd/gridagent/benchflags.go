@@ -18,6 +18,7 @@ type benchFlags struct {
 	sizes              *sizeList
 	shape              *choice
 	iterations, warmup int
+	together           bool
 }
 
 func addBenchFlags(cmd *cobra.Command, c plan.Collective, size string) *benchFlags {
@@ -35,6 +36,7 @@ func addBenchFlags(cmd *cobra.Command, c plan.Collective, size string) *benchFla
 	f.shape = choiceFlag(cmd, "shape", "", "what blocks have where --sizes is the largest: "+strings.Join(texts, "; "), names...)
 	flags.IntVar(&f.iterations, "iterations", 3, "operations of each size that count")
 	flags.IntVar(&f.warmup, "warmup", 1, "operations of each size before those that count")
+	flags.BoolVar(&f.together, "together", true, "all ranks begin an operation at the same moment; =false: each when it leaves the barrier before it, to compare with benchmarks of MPI, which do that; the same at every rank")
 	return f
 }
 

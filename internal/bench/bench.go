@@ -38,7 +38,7 @@ func Run(ctx context.Context, r Rank, cfg Config) (*Report, error) {
 	}
 	report := &Report{
 		Collective: string(b.Collective), Algorithm: b.algorithm(), Ranks: len(b.hosts),
-		Hosts: b.hosts, Sites: b.sites, Warmup: b.Warmup, Sizes: []Size{},
+		Hosts: b.hosts, Sites: b.sites, Warmup: b.Warmup, Apart: b.Apart, Sizes: []Size{},
 	}
 	if !b.Shape.Even() {
 		report.Shape = b.Shape
@@ -53,9 +53,9 @@ func Run(ctx context.Context, r Rank, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// meet returns when all ranks have called it.
+// meet returns when all ranks have called it, at the same moment at all of them unless they are to begin apart.
 func (b *run) meet(ctx context.Context) error {
-	_, err := b.rank.Barrier(ctx, client.Options{Timeout: b.Options.Timeout, Together: true})
+	_, err := b.rank.Barrier(ctx, client.Options{Timeout: b.Options.Timeout, Together: !b.Apart})
 	return err
 }
 

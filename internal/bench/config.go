@@ -29,6 +29,8 @@ type Config struct {
 	Shape Shape
 	// Iterations count, at least one; Warmup operations before them do not.
 	Iterations, Warmup int
+	// Apart has each rank begin an operation when it leaves the barrier before it, and not all at the same moment.
+	Apart bool
 	// Options are those of each operation. Sizes, Overwrite and Progress are not looked
 	// at; of an allgather only the embedded [client.Options] are. A Plan is for one size, and
 	// not every rank must give it.
@@ -77,6 +79,7 @@ func (c *Config) terms() [][2]string {
 		{"--shape", c.shape()},
 		{"--iterations", strconv.Itoa(c.Iterations)},
 		{"--warmup", strconv.Itoa(c.Warmup)},
+		{"--together", strconv.FormatBool(!c.Apart)},
 		{"--algorithm", c.algorithm()},
 		{"--sync", o.Sync},
 		{"--sync-block", strconv.Itoa(o.SyncBlock)},

@@ -17,6 +17,7 @@ type Report struct {
 	Algorithm  string   `json:"algorithm"`       // that was asked for
 	Shape      Shape    `json:"shape,omitempty"` // absent where blocks are alike
 	Warmup     int      `json:"warmup"`
+	Apart      bool     `json:"apart,omitempty"` // ranks began when they left the barrier, not all at the same moment
 	Sizes      []Size   `json:"sizes"`
 }
 

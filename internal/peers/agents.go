@@ -191,6 +191,9 @@ func (a *agents) bench(ctx context.Context, c plan.Collective, how []string, siz
 		argv := a.in(h.Name, a.Binary, "bench", string(c), "--dir", a.state(i), "--job", job,
 			"--rank", fmt.Sprint(i), "--ranks", fmt.Sprint(len(a.net.hosts)), "--sizes", fmt.Sprintf("%dB", size),
 			"--iterations", fmt.Sprint(a.Iterations), "--warmup", fmt.Sprint(a.Warmup), "-o", "json")
+		if !a.Together {
+			argv = append(argv, "--together=false")
+		}
 		if !a.Shape.Even() {
 			argv = append(argv, "--shape", string(a.Shape))
 		}

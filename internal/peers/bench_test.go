@@ -98,7 +98,7 @@ func TestBenchmark(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := lines(t, here(l, p, program, "alltoall", "2", "1", "0", "1", "40000"))
+			got := lines(t, here(l, p, program, "alltoall", "together", "2", "1", "0", "1", "40000"))
 			if len(got) != 3 {
 				t.Fatalf("%+v, want 3 sizes", got)
 			}
@@ -113,7 +113,7 @@ func TestBenchmark(t *testing.T) {
 				if err := os.WriteFile(file, []byte(sizes), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				got := lines(t, here(l, p, program, op, "2", "1", "40000:"+file, "3"))
+				got := lines(t, here(l, p, program, op, "apart", "2", "1", "40000:"+file, "3"))
 				if len(got) != 2 || got[0].Bytes != 40000 || got[0].Wrong != 0 || got[1].Bytes != 3 || got[1].Wrong != 0 {
 					t.Errorf("%s of sizes %s: %+v", op, sizes, got)
 				}
@@ -155,9 +155,37 @@ func TestBenchmarkFinds(t *testing.T) {
 			if err := p.compile(t.Context(), l.cc, out, "-std=c99", "-DROUTINE=routine", "-DWRONG="+way, "mpibench.c", source); err != nil {
 				t.Fatal(err)
 			}
-			got := lines(t, here(l, p, out, "allgather", "3", "1", "1000"))
+			got := lines(t, here(l, p, out, "allgather", "apart", "3", "1", "1000"))
 			if len(got) != 1 || got[0].Wrong != want {
 				t.Errorf("%+v, want %d wrong", got, want)
+			}
+		})
+	}
+}
+
+// TestTogether: ranks begin at the same moment though one leaves the barrier late, or not if they are not to.
+func TestTogether(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and starts MPI programs")
+	}
+	source, err := filepath.Abs("testdata/far.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range libraries {
+		t.Run(l.tool, func(t *testing.T) {
+			need(t, l.cc, here(l, &programs{})[0])
+			p := written(t)
+			out := filepath.Join(p.dir, "far")
+			if err := p.compile(t.Context(), l.cc, out, "-std=c99", "-DROUTINE=routine", "mpibench.c", source); err != nil {
+				t.Fatal(err)
+			}
+			// How many times a rank found that not all had begun: three ranks, four calls.
+			if got := lines(t, here(l, p, out, "allgather", "together", "3", "1", "1000")); len(got) != 1 || got[0].Wrong > 3 {
+				t.Errorf("together: %+v, want all to begin at one moment, once not at most", got)
+			}
+			if got := lines(t, here(l, p, out, "allgather", "apart", "3", "1", "1000")); len(got) != 1 || got[0].Wrong != 12 {
+				t.Errorf("apart: %+v, want 12 times that ranks have not begun at one moment", got)
 			}
 		})
 	}

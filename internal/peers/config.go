@@ -38,6 +38,7 @@ type config struct {
 	Shape       bench.Shape
 	Iterations  int
 	Warmup      int
+	Together    bool
 	Tools       []string
 	Algorithms  selection
 	Settle      time.Duration
@@ -94,6 +95,7 @@ func parse(args []string, usage func(string)) (*config, error) {
 		strings.Join(gathers, "; ")+". Alltoall: "+strings.Join(totals, "; "))
 	f.IntVar(&c.Iterations, "iterations", 3, "operations of each size that count")
 	f.IntVar(&c.Warmup, "warmup", 1, "operations of each size before those that count")
+	f.BoolVar(&c.Together, "together", true, "all ranks of an operation begin at the same moment; =false: each when it leaves the barrier before it, as benchmarks of MPI do, which over links of long latency shows less than an operation takes")
 	f.StringSliceVar(&c.Tools, "libraries", allTools, "who takes part: "+strings.Join(allTools, ", "))
 	algorithms := f.StringSlice("algorithms", []string{"all"}, "default (a library's own choice; auto for gridagent), all, or names; LIBRARY:NAME is for one library only")
 	f.StringSliceVar(&c.Generated, "generated", []string{"default"}, "algorithms of gridagent that MPI programs run as routines of plan -o mpi-c, and agents as plans, with flags of gridagent plan behind the name; default: lr3 and aapc on a switch tree, min3 on a grid; none: no such runs")

@@ -14,6 +14,10 @@
 // operation, clock, and a check of every byte. An iteration takes as long as its slowest rank.
 // Each iteration has other data. There is one rank on each host. MPI programs run bench/mpibench.c.
 //
+// All ranks begin at the same moment, of MPI programs as of gridagent: the hosts of a lab share a clock. Else an MPI program's rank begins when it
+// leaves the barrier, up to the longest way between sites after another one, and finds bytes that have been on their way for as long: its times are shorter than the
+// operation by up to that, below what the links can carry. --together=false does that, with both.
+//
 // MPI programs have two small libraries preloaded. bench/idle.c: ranks ask for news in a loop without a
 // pause, and dozens of them would leave no time for the emulation of the links; now they sleep between
 // questions, at most 1 ms where nothing wakes them. bench/congestion.c sets TCP's congestion control socket by

@@ -130,7 +130,7 @@ func (t *testbed) runMPI(ctx context.Context, r job, tools *programs, told func(
 		hosts = append(hosts, h.Name)
 	}
 	l := &launch{hosts: hosts, launcher: tools.launcher, preload: tools.preload, tcp: t.congestion,
-		program: []string{r.program, string(r.collective), fmt.Sprint(t.Iterations), fmt.Sprint(t.Warmup)}}
+		program: []string{r.program, string(r.collective), t.begin(), fmt.Sprint(t.Iterations), fmt.Sprint(t.Warmup)}}
 	for _, n := range r.sizes {
 		word, err := t.sizeWord(r.collective, n)
 		if err != nil {
@@ -165,6 +165,14 @@ func (t *testbed) runMPI(ctx context.Context, r job, tools *programs, told func(
 		err = fmt.Errorf("%s's %s %w to %d ranks", r.lib.tool, r.algorithm.name, errRefused, len(hosts))
 	}
 	return errs.String(), errors.Join(err, failed)
+}
+
+// begin is what mpibench is told of how ranks begin an operation.
+func (t *testbed) begin() string {
+	if t.Together {
+		return "together"
+	}
+	return "apart"
 }
 
 // sizeWord is what mpibench is told of a size: with a file of all sizes where blocks differ.

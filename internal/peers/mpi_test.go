@@ -28,7 +28,7 @@ func TestCommandLines(t *testing.T) {
 		}},
 	} {
 		settings := tt.lib.force(plan.Alltoall, algorithm{name: "pairwise", value: "pairwise"})
-		program := []string{"/d/mpibench", "alltoall", "3", "1", "65536"}
+		program := []string{"/d/mpibench", "alltoall", "together", "3", "1", "65536"}
 		args := tt.lib.mpirun(&launch{
 			hosts: []string{"a0", "b0"}, launcher: "/d/rsh", preload: "/d/preload.so", tcp: "bbr", settings: settings, program: program,
 		})

@@ -26,6 +26,8 @@ type Record struct {
 	Shape      bench.Shape `json:"shape,omitempty"`      // how blocks differ; absent where they do not
 	Iterations int         `json:"iterations"`
 	Warmup     int         `json:"warmup"`
+	// Together says that all ranks began an operation at the same moment; without it each when it left the barrier before it.
+	Together bool `json:"together,omitempty"`
 
 	// Of the iterations, each as long as its slowest rank took; Seconds has them all.
 	Mean    float64   `json:"mean_s"`
@@ -63,7 +65,7 @@ func (t *testbed) record(tool, version string, c plan.Collective, name, variant 
 	r := Record{
 		Source: "lab", Tool: tool, Version: version, Collective: c, Algorithm: name, Variant: variant,
 		Congestion: t.congestion, Grid: t.net.name, LinkRate: t.LinkRate, Hosts: len(t.net.hosts),
-		Size: size, Iterations: t.Iterations, Warmup: t.Warmup,
+		Size: size, Iterations: t.Iterations, Warmup: t.Warmup, Together: t.Together,
 	}
 	if tool == toolGridagent {
 		r.Congestion, r.Declared = "auto", t.Declare

@@ -3,7 +3,12 @@
  * warm-up calls, then iterations of barrier, clock, operation, clock, check. The time of an iteration
  * is that of the slowest rank.
  *
- *   mpibench allgather|alltoall ITERATIONS WARMUP BYTES[:FILE]...
+ *   mpibench allgather|alltoall together|apart ITERATIONS WARMUP BYTES[:FILE]...
+ *
+ * Ranks leave a barrier one by one. Over links of 40 ms those that are behind by as much find data on their way, and their clocks
+ * show less than the operation takes. With together all begin at one moment, which rank 0 sets far enough ahead for all to hear
+ * of it: they are on one machine, and CLOCK_MONOTONIC is the same for all. With apart each begins when it leaves the barrier, as in
+ * benchmarks over machines whose clocks differ.
  *
  * FILE has the sizes of blocks that differ, in bytes: of an allgather one for each rank, of an alltoall a row for each source;
  * BYTES is then the largest, and the operation MPI_Allgatherv or MPI_Alltoallv.
@@ -37,9 +42,14 @@ int ROUTINE(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
 /* How long MPI_Finalize may take, in seconds, and a pause between sizes, in milliseconds. */
 enum { PATIENCE = 1, PAUSE = 200 };
 
+/* What a moment that all are to hear of is ahead beside the way there, in milliseconds, and how often that way is measured. */
+enum { LEAD = 5, ASKED = 3 };
+
 /* What the calls of one size need. */
 struct job {
 	int alltoall;
+	int together;
+	double lead;      /* how long before the moment at which all begin rank 0 says so, in seconds */
 	int me, ranks;
 	int size;         /* bytes of a block, of the largest one */
 	const char *file; /* NULL: all blocks have that */
@@ -201,6 +211,47 @@ static int operation(const struct job *j)
 #endif
 }
 
+/*
+ * reach sets how far ahead rank 0 sets a moment: the longest of some round trips to all and back, in which the way to
+ * them is a part, and time for the machine.
+ */
+static void reach(struct job *j)
+{
+	int i, word = 0, sum;
+
+	j->lead = LEAD * 1e-3;
+	for (i = 0; i < ASKED; i++) {
+		double begun, took;
+
+		MPI_Barrier(MPI_COMM_WORLD);
+		begun = now();
+		MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		MPI_Reduce(&word, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+		took = now() - begun + LEAD * 1e-3;
+		if (took > j->lead)
+			j->lead = took;
+	}
+}
+
+/* begin returns when this rank is to begin a call, and the time. Who hears of the common moment too late begins at once. */
+static double begin(const struct job *j)
+{
+	double at;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (j->together) {
+		struct timespec t;
+
+		at = now() + j->lead; /* rank 0's counts */
+		MPI_Bcast(&at, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+		t.tv_sec = (time_t)at;
+		t.tv_nsec = (long)((at - (double)t.tv_sec) * 1e9);
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+			;
+	}
+	return now();
+}
+
 /* one times one call and returns the slowest rank's time at rank 0. It adds to wrong how many ranks got wrong bytes. */
 static double one(struct job *j, int call, int *wrong)
 {
@@ -208,8 +259,7 @@ static double one(struct job *j, int call, int *wrong)
 	int bad, all = 0;
 
 	fill(j, call);
-	MPI_Barrier(MPI_COMM_WORLD);
-	begun = now();
+	begun = begin(j);
 	if (operation(j) != MPI_SUCCESS)
 		fail("the operation failed");
 	took = now() - begun;
@@ -229,6 +279,8 @@ static void measure(struct job *j, int iterations, int warmup)
 	if (seconds == NULL)
 		fail("out of memory");
 	lay_out(j);
+	if (j->together)
+		reach(j);
 	for (call = 0; call < warmup + iterations; call++) {
 		double took = one(j, call, &wrong);
 
@@ -287,14 +339,16 @@ int main(int argc, char **argv)
 	struct job j = {0};
 	int i, iterations, warmup;
 
-	if (argc < 5 || (strcmp(argv[1], "allgather") != 0 && strcmp(argv[1], "alltoall") != 0)) {
-		fprintf(stderr, "usage: mpibench allgather|alltoall ITERATIONS WARMUP BYTES[:FILE]...\n");
+	if (argc < 6 || (strcmp(argv[1], "allgather") != 0 && strcmp(argv[1], "alltoall") != 0) ||
+		(strcmp(argv[2], "together") != 0 && strcmp(argv[2], "apart") != 0)) {
+		fprintf(stderr, "usage: mpibench allgather|alltoall together|apart ITERATIONS WARMUP BYTES[:FILE]...\n");
 		return 2;
 	}
 	j.alltoall = strcmp(argv[1], "alltoall") == 0;
-	iterations = number(argv[2], 1);
-	warmup = number(argv[3], 0);
-	for (i = 4; i < argc; i++)
+	j.together = strcmp(argv[2], "together") == 0;
+	iterations = number(argv[3], 1);
+	warmup = number(argv[4], 0);
+	for (i = 5; i < argc; i++)
 		size_of(argv[i], &j.file);
 
 	MPI_Init(&argc, &argv);
@@ -305,7 +359,7 @@ int main(int argc, char **argv)
 		printf("{\"begin\":true}");
 		end_line();
 	}
-	for (i = 4; i < argc; i++) {
+	for (i = 5; i < argc; i++) {
 		j.size = size_of(argv[i], &j.file);
 		measure(&j, iterations, warmup);
 	}
