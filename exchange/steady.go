@@ -33,7 +33,7 @@ func (x *run) goesSteady(p *peer) (rate float64, ok bool) {
 		return 0, false
 	}
 	all, link := float64(own)/share, p.path.link()
-	one := x.oneDoes(p, all)
+	one := x.oneDoes(p, all, share)
 	if one > 0 {
 		link = one
 	}
@@ -61,12 +61,13 @@ const oneShare = 0.75
 // oneDoes returns what a lane for each pair of hosts carries of the link to p's site, in bytes a second, where the network holds each flow and that is less than the link carries, and yet all
 // that crosses it is through well before what comes back over a slower one is; else 0. Then more lanes gain nothing, and what answers them goes before the data that all wait for: of alltoalls of 4 KiB over
 // 17.5 Mbit/s, 3.3 a flow, and back over 3.7 that and other small packets were a ninth of the bytes there. Only between two sites: others may wait for what is to be passed on. It needs x.mu.
-func (x *run) oneDoes(p *peer, all float64) netmap.BytesPerSec {
+func (x *run) oneDoes(p *peer, all, share float64) netmap.BytesPerSec {
 	q := p.path
 	if !q.held() || q.Lossy() || q.Back <= 0 || x.sites.number != 2 {
 		return 0
 	}
-	back := x.part.gotFrom(func(src string) bool { return x.site(src) == x.site(p.name) }) * int64(x.mates()) // as if all of this site were alike
+	got := x.part.gotFrom(func(src string) bool { return x.site(src) == x.site(p.name) })
+	back := int64(float64(got) / share) // as if this host's part of what comes were that of what goes
 	pairs := x.sharing(p)
 	one := netmap.BytesPerSec(x.part.like(x.site, p.name, true, pairs, pairs)) * q.Rate
 	if one >= q.link() || all > oneShare*q.Back.Time(back).Seconds()*float64(one) {

@@ -109,27 +109,31 @@ func TestOneDoes(t *testing.T) {
 	const rate = 4e5 // of a flow from a to b, which carries three
 	way := Path{RTT: 10 * time.Millisecond, Rate: rate, Capacity: 3 * rate, Back: rate / 2}
 	change := func(f func(*Path)) Path { p := way; f(&p); return p }
+	pairs := [][2]int{{0, 2}, {2, 0}, {1, 3}, {3, 1}}
 	for _, tt := range []struct {
 		name  string
 		block int64
 		path  Path
 		hosts []string
 		want  float64 // at which this host, one of two, sends at least; 0: not steadily
+		pairs [][2]int
 	}{
-		{"a slow way back", 20 << 10, way, nil, rate},
-		{"much", 200 << 10, way, nil, rate},
-		{"for so long that others could help", 2 << 20, way, nil, 0},
-		{"a way back that is as fast", 20 << 10, change(func(p *Path) { p.Back = 3 * rate }), nil, 0},
-		{"one that is fast enough for it to end last", 20 << 10, change(func(p *Path) { p.Back = 1.6 * rate }), nil, 0},
-		{"one that nobody knows", 20 << 10, change(func(p *Path) { p.Back = 0 }), nil, 0},
-		{"losses that hold flows", 20 << 10, change(func(p *Path) { p.Loss = lateLoss }), nil, 0},
-		{"a third site", 20 << 10, way, []string{"c0"}, 0},
+		{"a slow way back", 20 << 10, way, nil, rate, pairs},
+		{"much", 200 << 10, way, nil, rate, pairs},
+		{"for so long that others could help", 2 << 20, way, nil, 0, pairs},
+		{"a way back that is as fast", 20 << 10, change(func(p *Path) { p.Back = 3 * rate }), nil, 0, pairs},
+		{"one that is fast enough for it to end last", 20 << 10, change(func(p *Path) { p.Back = 1.6 * rate }), nil, 0, pairs},
+		{"one that nobody knows", 20 << 10, change(func(p *Path) { p.Back = 0 }), nil, 0, pairs},
+		{"losses that hold flows", 20 << 10, change(func(p *Path) { p.Loss = lateLoss }), nil, 0, pairs},
+		{"a third site", 20 << 10, way, []string{"c0"}, 0, pairs},
+		// One host of each site has all: one lane takes longer than what comes back.
+		{"leaders", 20 << 10, change(func(p *Path) { p.Back = 0.9 * rate }), nil, 0, pairs[:2]},
 	} {
 		p := &plan.Plan{Collective: plan.Alltoall, Algorithm: "test", Hosts: append([]string{"a0", "a1", "b0", "b1"}, tt.hosts...)}
 		for range p.Hosts {
 			p.Matrix = append(p.Matrix, make([]int64, len(p.Hosts)))
 		}
-		for i, pair := range [][2]int{{0, 2}, {1, 3}, {2, 0}, {3, 1}} { // two pairs of hosts each way
+		for i, pair := range tt.pairs {
 			p.Matrix[pair[0]][pair[1]] = tt.block
 			p.Transfers = append(p.Transfers, plan.Transfer{ID: i, Src: pair[0], Dst: pair[1], Phase: -1, Blocks: []plan.Block{{Origin: pair[0], Dest: pair[1]}}})
 		}

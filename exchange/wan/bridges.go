@@ -20,14 +20,14 @@ type bridge struct {
 	own       bool    // it has all that the two hosts have for each other on this link
 }
 
-// bridgesOf returns the bridges of every link, P×P. Those from one pool to another are those
+// bridgesOf returns the bridges of every link, P×P, which carries so many bytes. Those from one pool to another are those
 // back turned around: acknowledgements travel with data of the other direction.
-func (s *scheduler) bridgesOf() [][]bridge {
+func (s *scheduler) bridgesOf(load []float64) [][]bridge {
 	pools := len(s.pools)
 	all := make([][]bridge, pools*pools)
 	for a := range pools {
 		for b := a + 1; b < pools; b++ {
-			own := s.holdsAll(a, b) && s.holdsAll(b, a)
+			own := s.holdsAll(a, b) && s.holdsAll(b, a) || s.steadily(a, b, load) && s.steadily(b, a, load)
 			join := func(near, far int) {
 				all[a*pools+b] = append(all[a*pools+b], bridge{near: near, far: far, own: own})
 				all[b*pools+a] = append(all[b*pools+a], bridge{near: far, far: near, own: own})
@@ -110,19 +110,20 @@ func (s *scheduler) short(from, to int, flows, bridges float64) bool {
 	if s.opts.Lossy != nil && s.opts.Lossy[from*len(s.pools)+to] {
 		return false
 	}
-	there, back := s.crossing(from, to), s.crossing(to, from)
+	there, _ := s.crossing(from, to)
+	back, _ := s.crossing(to, from)
 	return there < LaneFill*flows && there/bridges > back/s.links[to*len(s.pools)+from].rate
 }
 
-// crossing returns how many bytes the hosts of one pool have for those of another.
-func (s *scheduler) crossing(from, to int) float64 {
-	var n int64
+// crossing returns how many bytes the hosts of one pool have for those of another, and how many the largest block has.
+func (s *scheduler) crossing(from, to int) (all, most float64) {
 	for _, a := range s.pools[from] {
 		for _, b := range s.pools[to] {
-			n += s.sizes.Of(a, b)
+			n := float64(s.sizes.Of(a, b))
+			all, most = all+n, max(most, n)
 		}
 	}
-	return float64(n)
+	return all, most
 }
 
 // windowBytes is what each bridge has under way at least, and fills the part of a link, or of a host's port, that one flow must get to count as
@@ -151,6 +152,40 @@ func (s *scheduler) holdsAll(from, to int) bool {
 		most = min(most, float64(s.net.Ingress[h]))
 	}
 	return pairs <= mostPairs && l.flow >= fills*most && float64(pairs*windowBytes) <= 2*l.latency*l.rate
+}
+
+// What decides whether the engine needs no windows on a link (run.packs in package exchange; docs/design/lanes.md): how much more of it than what one flow gets a pair of hosts needs at most, and
+// what the least window of a pair holds, in bytes.
+const (
+	steadyFlow  = 1.03
+	leastWindow = 10 << 10
+)
+
+// Where every pair of hosts sends without a window nothing holds back what goes beside data, a sixteenth of it, which stands in the link's queue in the end: that of a slow link has room for 64 packets, of which steadyBytes need half, and faster
+// ones have more, so that as many bytes may cross as take steadyTime seconds. relayed is the share of what two pools have for each other by which their link carries more or less if relays are to count.
+const (
+	steadyBytes = 512 << 10
+	steadyTime  = 0.5
+	relayed     = 0.01
+)
+
+// steadily reports whether blocks go from one pool to another without windows if every pair of hosts has a bridge, and fill a lane each. What few bridges are for, windows that
+// fit into the queue of a slow link and learn its rate, is then not needed: blocks go straight, each pair over one lane from the beginning, and nothing is passed on inside a site. Where the network holds each
+// flow several lanes of few bridges begin one after the other: alltoalls of 4 KiB from three to five hosts over 12.2 Mbit/s, 1.2 a flow, took 76 ms over
+// five bridges and take 66 (840). Not where relays bring some or take some away: what they pass on is not there from the beginning.
+func (s *scheduler) steadily(from, to int, load []float64) bool {
+	i := from*len(s.pools) + to
+	l, pairs := &s.links[i], float64(len(s.pools[from])*len(s.pools[to]))
+	all, most := s.crossing(from, to)
+	switch {
+	case s.opts.Blind != nil && s.opts.Blind[i], s.opts.Lossy != nil && s.opts.Lossy[i]:
+		return false
+	case pairs > mostPairs, all < LaneFill*pairs, most*pairs > unlike*all, math.Abs(load[i]-all) > relayed*all, all > max(steadyBytes, steadyTime*l.rate):
+		return false
+	case l.flow > 0 && l.flow < fills*l.rate:
+		return most*l.rate <= steadyFlow*all*l.flow
+	}
+	return pairs*leastWindow >= 2*l.latency*l.rate
 }
 
 // portShare is the part of a host's port that one bridge may take at most, where the pool has

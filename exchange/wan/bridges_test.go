@@ -134,12 +134,15 @@ func TestBridges(t *testing.T) {
 		if _, when := s.bridged(bounds, bounds.Routing); !when.fits || when.held {
 			continue
 		}
-		carried := make(map[[2]int]int64)
+		carried, load := make(map[[2]int]int64), make([]float64, n.Pools()*n.Pools())
 		for i := range p.Transfers {
 			tr := &p.Transfers[i]
 			carried[[2]int{tr.Src, tr.Dst}] += p.Bytes(tr)
+			if link, ok := s.between(tr.Src, tr.Dst); ok {
+				load[link] += float64(p.Bytes(tr))
+			}
 		}
-		for k, link := range s.bridgesOf() {
+		for k, link := range s.bridgesOf(load) {
 			if len(link) < 2 {
 				continue
 			}
@@ -161,22 +164,30 @@ func TestBridges(t *testing.T) {
 	}
 }
 
-// TestAllPairs: over a link that holds what all pairs of hosts have under way, each block goes straight from its origin to its destination, whatever the sizes. Over
-// one that is too short, too slow, or whose flows the network holds it does not.
+// TestAllPairs: over a link that holds what all pairs of hosts have under way, each block goes straight from its origin to its destination, whatever the sizes; over
+// one where none needs a window, those that are alike and fill a lane. Over one that is too slow for that, of which nobody knows what it carries or which loses packets none does, but for what [scheduler.short] says.
 func TestAllPairs(t *testing.T) {
 	const hosts, port = 5, 100 * netmap.Mbps
 	for _, tt := range []struct {
 		name       string
 		rate, flow netmap.BytesPerSec
 		latency    time.Duration
-		straight   bool
+		always     bool  // whatever the sizes
+		least      int64 // the smallest and the largest block of all that are alike which go straight
+		most       int64
+		opts       Options
 	}{
-		{"faster than ports", 300 * netmap.Mbps, port, 15 * time.Millisecond, true},
-		{"as fast as one", port, port, 15 * time.Millisecond, true},
-		{"slower than ports", 50 * netmap.Mbps, 50 * netmap.Mbps, 30 * time.Millisecond, true},
-		{"slow", 10 * netmap.Mbps, 10 * netmap.Mbps, 30 * time.Millisecond, false},
-		{"short", port, port, time.Millisecond, false},
-		{"held flows", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false},
+		{"faster than ports", 300 * netmap.Mbps, port, 15 * time.Millisecond, true, 0, 64 << 10, Options{}},
+		{"as fast as one", port, port, 15 * time.Millisecond, true, 0, 64 << 10, Options{}},
+		{"slower than ports", 50 * netmap.Mbps, 50 * netmap.Mbps, 30 * time.Millisecond, true, 0, 64 << 10, Options{}},
+		{"slow", 10 * netmap.Mbps, 10 * netmap.Mbps, 30 * time.Millisecond, false, LaneFill, 20 << 10, Options{}},
+		{"slow and far", 10 * netmap.Mbps, 10 * netmap.Mbps, 120 * time.Millisecond, true, 0, 64 << 10, Options{}},
+		{"between them", 10 * netmap.Mbps, 10 * netmap.Mbps, 106 * time.Millisecond, false, 1, 0, Options{}},
+		{"short", port, port, time.Millisecond, false, LaneFill, 64 << 10, Options{}},
+		{"held flows", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false, LaneFill, 64 << 10, Options{}},
+		{"that do not fill it", 80 * netmap.Mbps, 3 * netmap.Mbps, 60 * time.Millisecond, false, 0, LaneFill, Options{}},
+		{"that losses hold", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false, 1, 0, Options{Lossy: []bool{false, true, false, false}}},
+		{"that nobody knows", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false, 1, 0, Options{Blind: []bool{false, false, true, false}}},
 	} {
 		n := &plan.Network{Pipe: []netmap.BytesPerSec{0, tt.rate, tt.rate, 0}}
 		for h := range 2 * hosts {
@@ -190,19 +201,30 @@ func TestAllPairs(t *testing.T) {
 				n.Ceiling, n.Latency = append(n.Ceiling, ceiling), append(n.Latency, latency)
 			}
 		}
-		for name, sizes := range extremes {
-			p, _ := made(t, 1, n, sizes(rand.New(rand.NewPCG(1, 72)), 2*hosts), nil, Options{})
-			passed := 0 // transfers of blocks of other hosts, or for others
+		passed := func(sizes plan.AlltoallSizes) (k int) { // transfers of blocks of other hosts, or for others
+			p, _ := made(t, 1, n, sizes, nil, tt.opts)
 			for i := range p.Transfers {
 				for _, b := range p.Transfers[i].Blocks {
 					if n.Pool[b.Origin] != n.Pool[b.Dest] && (b.Origin != p.Transfers[i].Src || b.Dest != p.Transfers[i].Dst) {
-						passed++
+						k++
 					}
 				}
 			}
-			if passed > 0 && tt.straight || passed == 0 && !tt.straight && name == "uniform" {
-				t.Errorf("%s, %s: %d pieces take a way by other hosts", tt.name, name, passed)
+			return k
+		}
+		for name, sizes := range extremes {
+			if k := passed(sizes(rand.New(rand.NewPCG(1, 72)), 2*hosts)); k > 0 && tt.always {
+				t.Errorf("%s, %s: %d pieces take a way by other hosts", tt.name, name, k)
 			}
+		}
+		for _, block := range []int64{1 << 10, LaneFill, 20 << 10, 32 << 10, 64 << 10} {
+			straight := tt.always || block >= tt.least && block <= tt.most
+			if k := passed(plan.AlltoallSizes{Uniform: block}); k > 0 == straight {
+				t.Errorf("%s, %d bytes: %d pieces take a way by other hosts", tt.name, block, k)
+			}
+		}
+		if k := passed(extremes["one pair"](nil, 2*hosts)); k == 0 && !tt.always {
+			t.Errorf("%s: a block as large as many others takes no way by other hosts", tt.name)
 		}
 	}
 }
@@ -223,7 +245,8 @@ func TestBridgesOfShortBlocks(t *testing.T) {
 		{"of more hosts than fill it", 8e5, 1e5, 8e5, 6, 6, 100, 10, false},
 		{"one flow fills it", 8e5, 8e5, 8e5, 3, 4, 1 << 10, 4, false},
 		{"few flows fill it", 3e5, 1e5, 8e5, 3, 4, 1 << 10, 4, false},
-		{"longer blocks", 8e5, 1e5, 8e5, 3, 4, 4 << 10, 4, false},
+		{"longer blocks", 8e5, 1e5, 8e5, 3, 4, 4<<10 - 1, 4, false},
+		{"that fill lanes", 8e5, 1e5, 8e5, 3, 4, 4 << 10, 12, false},
 		{"a slow way back", 8e5, 1e5, 2e5, 3, 4, 1 << 10, 4, false},
 	} {
 		hosts := tt.near + tt.far

@@ -20,7 +20,7 @@ func TestBridgesAreDistinct(t *testing.T) {
 				s.pools[k] = append(s.pools[k], h)
 			}
 			seen, of := make(map[[2]int]bool), make([]int, a+b)
-			bridges := s.bridgesOf()[1]
+			bridges := s.bridgesOf(nil)[1]
 			for _, x := range bridges {
 				seen[[2]int{x.near, x.far}] = true
 				of[x.near]++

@@ -19,8 +19,16 @@ type stream struct {
 // pour deals the blocks between pools to paths and bridges: each source its part of each path, and each bridge
 // its part of each link, to within a piece.
 func (s *scheduler) pour(routing *plan.Routing, straight bool) []stream {
-	p := pouring{s: s, bridges: s.bridgesOf(), pieces: make(map[[2]int]int)}
 	groups := s.pathsOf(routing, straight)
+	load := make([]float64, len(s.links))
+	for _, paths := range groups {
+		for _, path := range paths {
+			for k := 1; k < len(path.Pools); k++ {
+				load[path.Pools[k-1]*len(s.pools)+path.Pools[k]] += path.Bytes
+			}
+		}
+	}
+	p := pouring{s: s, bridges: s.bridgesOf(load), pieces: make(map[[2]int]int)}
 	for _, paths := range groups {
 		for _, path := range paths {
 			for k := 1; k < len(path.Pools); k++ {
