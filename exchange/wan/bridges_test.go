@@ -180,10 +180,10 @@ func TestAllPairs(t *testing.T) {
 		{"faster than ports", 300 * netmap.Mbps, port, 15 * time.Millisecond, true, 0, 64 << 10, Options{}},
 		{"as fast as one", port, port, 15 * time.Millisecond, true, 0, 64 << 10, Options{}},
 		{"slower than ports", 50 * netmap.Mbps, 50 * netmap.Mbps, 30 * time.Millisecond, true, 0, 64 << 10, Options{}},
-		{"slow", 10 * netmap.Mbps, 10 * netmap.Mbps, 30 * time.Millisecond, false, LaneFill, 20 << 10, Options{}},
+		{"slow", 10 * netmap.Mbps, 10 * netmap.Mbps, 30 * time.Millisecond, false, 2 * LaneFill, 20 << 10, Options{}},
 		{"slow and far", 10 * netmap.Mbps, 10 * netmap.Mbps, 120 * time.Millisecond, true, 0, 64 << 10, Options{}},
 		{"between them", 10 * netmap.Mbps, 10 * netmap.Mbps, 106 * time.Millisecond, false, 1, 0, Options{}},
-		{"short", port, port, time.Millisecond, false, LaneFill, 64 << 10, Options{}},
+		{"short", port, port, time.Millisecond, false, 2 * LaneFill, 64 << 10, Options{}},
 		{"held flows", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false, LaneFill, 64 << 10, Options{}},
 		{"that do not fill it", 80 * netmap.Mbps, 3 * netmap.Mbps, 60 * time.Millisecond, false, 0, LaneFill, Options{}},
 		{"that losses hold", 80 * netmap.Mbps, 10 * netmap.Mbps, 60 * time.Millisecond, false, 1, 0, Options{Lossy: []bool{false, true, false, false}}},
@@ -217,7 +217,7 @@ func TestAllPairs(t *testing.T) {
 				t.Errorf("%s, %s: %d pieces take a way by other hosts", tt.name, name, k)
 			}
 		}
-		for _, block := range []int64{1 << 10, LaneFill, 20 << 10, 32 << 10, 64 << 10} {
+		for _, block := range []int64{1 << 10, LaneFill, 2 * LaneFill, 20 << 10, 32 << 10, 64 << 10} {
 			straight := tt.always || block >= tt.least && block <= tt.most
 			if k := passed(plan.AlltoallSizes{Uniform: block}); k > 0 == straight {
 				t.Errorf("%s, %d bytes: %d pieces take a way by other hosts", tt.name, block, k)
